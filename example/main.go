@@ -1,7 +1,7 @@
 // Example uses the limits of limits.example.yaml, with counts in an SQLite file. Without arguments it prints a series of
 // calls and their decisions, and ends; with -http :8080 it is a server whose routes have these limits, with a page for
-// operators on a listener of its own, and with limits top a command line for the operators of that server. Copy server.go, database.go, operators.go and the second half of this
-// file to begin a service of your own.
+// operators on a listener of its own, and with limits top a command line for the operators of that server. Copy server.go,
+// database.go, operators.go and the second half of this file to begin a service of your own.
 package main
 
 import (

@@ -17,8 +17,8 @@ type storyClock struct{ now time.Time }
 
 func (c *storyClock) Now() time.Time { return c.now }
 
-// story calls the limits, and prints each call with its decision. After an error, which means that the store could not decide,
-// it prints no more.
+// story calls the limits, and prints each call with its decision. After an error, which means that the store could not
+// decide, it prints no more.
 type story struct {
 	ctx    context.Context
 	out    io.Writer
@@ -166,7 +166,8 @@ func (s *story) spending() {
 		return
 	}
 	s.decision(`LLMSpend("red").Check(Output: 100_000)`)(red.Check(s.ctx, limits.LLMSpendUsage{Output: 100_000}))
-	s.line("Settle(Cached: 1_001, Output: 400_000)", orOK(r.Settle(s.ctx, limits.LLMSpendUsage{Cached: 1_001, Output: 400_000})))
+	s.line("Settle(Cached: 1_001, Output: 400_000)",
+		orOK(r.Settle(s.ctx, limits.LLMSpendUsage{Cached: 1_001, Output: 400_000})))
 	b, err := red.Peek(s.ctx)
 	s.left(`LLMSpend("red").Peek()`, "", b, err)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
-// configuration is what public applications have in the configuration of their limiters, in other words and with other numbers, and the
-// same in limits.yaml.
+// configuration is what public applications have in the configuration of their limiters, in other words and with other
+// numbers, and the same in limits.yaml.
 type configuration struct {
 	app string
 	// limits is the file below its package.
@@ -29,7 +29,8 @@ type line struct {
 	limit  string
 	theirs func() rule
 	by     string
-	// later is how many milliseconds later than theirs a request is allowed at most, and nearly why; 0 and "" if the decisions are equal.
+	// later is how many milliseconds later than theirs a request is allowed at most, and nearly why; 0 and "" if the decisions
+	// are equal.
 	later  int64
 	nearly string
 }
@@ -320,8 +321,8 @@ limits:
 
 const rounding = "theirs rounds what is left to whole requests, so that one may pass up to half an interval early"
 
-// The rules of public applications can be said in limits.yaml and a function, and decide alike, request for request. Those that are only
-// nearly the same say how, and NOT-OFFERED.md has them.
+// The rules of public applications can be said in limits.yaml and a function, and decide alike, request for request. Those
+// that are only nearly the same say how, and NOT-OFFERED.md has them.
 func TestConfigurationsOfApplications(t *testing.T) {
 	exactly, nearly := 0, 0
 	for _, c := range configurations {
@@ -362,8 +363,8 @@ func TestConfigurationsOfApplications(t *testing.T) {
 	assert.GreaterOrEqual(t, exactly*87, (exactly+nearly)*78, "at least 78 of 87")
 }
 
-// compareBans shows how nearly a penalty is a ban: as many requests pass, all are denied for as long, and that begins with the first request
-// that is too many.
+// compareBans shows how nearly a penalty is a ban: as many requests pass, all are denied for as long, and that begins with
+// the first request that is too many.
 func compareBans(t *testing.T, p *runtime.Policy) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 	now := start

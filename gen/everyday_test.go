@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The first wishes of users, from the file to the response: exemptions, other limits in other environments, a warning before a limit is
-// used up, limits of 0, and counts for bills. The program prints the responses.
+// The first wishes of users, from the file to the response: exemptions, other limits in other environments, a warning before
+// a limit is used up, limits of 0, and counts for bills. The program prints the responses.
 func TestEverydayWishes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a program")

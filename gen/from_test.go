@@ -32,8 +32,8 @@ func TestLimitsOfOthersCompile(t *testing.T) {
 	assert.NoError(t, err, out)
 }
 
-// rule is the rule of another system for one key: whether it allows a request at a time, in milliseconds since 1970, and what it keeps of
-// an allowed one.
+// rule is the rule of another system for one key: whether it allows a request at a time, in milliseconds since 1970, and
+// what it keeps of an allowed one.
 type rule func(now int64) (allowed bool, take func())
 
 // fromFirst counts from the first request of a window.
@@ -111,8 +111,8 @@ func weighted(limit, window int64) rule {
 
 const second, minute, hour = int64(1000), int64(60_000), int64(3_600_000)
 
-// The limits of the page decide as the systems whose rules they translate. Those that the page says to be nearly the same allow a
-// request at most so many milliseconds later.
+// The limits of the page decide as the systems whose rules they translate. Those that the page says to be nearly the same
+// allow a request at most so many milliseconds later.
 func TestLimitsDecideAsThoseOfOthers(t *testing.T) {
 	file, problems := fields.Parse("limits.yaml", []byte(limitsOfFrom(t)))
 	require.Empty(t, problems)

@@ -15,7 +15,8 @@ import (
 type group struct {
 	*spec.Group
 	names names
-	// handle, decisions and reservations are the names of its types; the last two are made by functions with new before the name.
+	// handle, decisions and reservations are the names of its types; the last two are made by functions with new before the
+	// name.
 	handle, decisions, reservations string
 }
 
@@ -84,8 +85,8 @@ func (g group) items() (items []jen.Code) {
 	return items
 }
 
-// withCount calls method with the number of tokens of a member, or the method one if that is 1; "" for none. For a limit with prices, it
-// calls the method for its usage, as an item that is checked unless one is "".
+// withCount calls method with the number of tokens of a member, or the method one if that is 1; "" for none. For a limit
+// with prices, it calls the method for its usage, as an item that is checked unless one is "".
 func (g group) withCount(m spec.Member, call *jen.Statement, one, method string) *jen.Statement {
 	switch {
 	case m.Priced() && one == "":
@@ -133,7 +134,8 @@ func (g group) declareUsage(file *jen.File) {
 			priced = append(priced, m)
 		}
 	}
-	declare(file, typ+" is what a request of [Limits."+g.GoName+"] uses, in units. "+words.List(spec.LimitNames(priced), "and")+" take what it costs by their prices.",
+	declare(file, typ+" is what a request of [Limits."+g.GoName+"] uses, in units. "+words.List(spec.LimitNames(priced), "and")+
+		" take what it costs by their prices.",
 		jen.Type().Id(typ).StructFunc(func(fields *jen.Group) {
 			for _, name := range units {
 				fields.Id(spec.GoName(name)).Int64()
@@ -176,7 +178,8 @@ func groupDoc(g *spec.Group) string {
 
 // takenAtOnce lists the limits that Reserve takes from without reserving.
 func (g group) takenAtOnce() []string {
-	return spec.LimitNames(slices.DeleteFunc(slices.Clone(g.Takes), func(m spec.Member) bool { return m.Limit.Policy.Reserves() || m.Acquires() }))
+	return spec.LimitNames(slices.DeleteFunc(slices.Clone(g.Takes),
+		func(m spec.Member) bool { return m.Limit.Policy.Reserves() || m.Acquires() }))
 }
 
 // key returns the name of the parameter for a part of a key, unless that would hide a name that the method's body uses.
@@ -189,7 +192,8 @@ func (g group) count(name string) string {
 	return unhidden(name, "Count", g.hidden(), g.parameters())
 }
 
-// usage returns the name of the parameter with what a request uses, unless that would hide a name that a body uses, or another parameter.
+// usage returns the name of the parameter with what a request uses, unless that would hide a name that a body uses, or
+// another parameter.
 func (g group) usage() string {
 	return unhidden(spec.UsageArg, "Used", slices.Concat(g.hidden(), g.parameters()), g.parameters())
 }
@@ -246,7 +250,8 @@ func (g group) declareVerb(file *jen.File, verb string) {
 			call.Id(g.usage())
 		}
 	}).Dot(verb).Call(jen.Id("ctx"))
-	method := jen.Func().Params(jen.Id("g").Id(g.handle)).Id(verb).Params(append([]jen.Code{withContext()}, g.countParameters()...)...)
+	method := jen.Func().Params(jen.Id("g").Id(g.handle)).Id(verb).Params(append([]jen.Code{withContext()},
+		g.countParameters()...)...)
 	v := groupVerbs[verb]
 	switch v.returns {
 	case nothing:
@@ -305,7 +310,8 @@ func (g group) members() (members []groupMember) {
 //		LLMTokens   Decision
 //	}
 func (g group) declareDecisions(file *jen.File) {
-	doc := g.decisions + " are the decisions of all limits of [Limits." + g.GoName + "]. If one of them denies, no token was taken, and\n" +
+	doc := g.decisions + " are the decisions of all limits of [Limits." + g.GoName +
+		"]. If one of them denies, no token was taken, and\n" +
 		"the others are Allowed if they would have passed."
 	declare(file, doc, jen.Type().Id(g.decisions).StructFunc(func(fields *jen.Group) {
 		fields.Id("Decisions")
@@ -323,7 +329,8 @@ func (g group) declareDecisions(file *jen.File) {
 func (g group) slotFields(fields *jen.Group) {
 	for _, m := range g.members() {
 		if m.slot != "" {
-			fields.Comment("// " + m.slot + " is what was acquired of [Limits." + m.limit.GoName + "], to be released; nil if the request was denied.")
+			fields.Comment("// " + m.slot + " is what was acquired of [Limits." + m.limit.GoName +
+				"], to be released; nil if the request was denied.")
 			fields.Id(m.slot).Op("*").Id("Slot")
 		}
 	}
@@ -374,7 +381,8 @@ func (g group) setSlots(result, from string) (list []jen.Code) {
 //		LLMTokens *Reservation
 //	}
 func (g group) declareReservations(file *jen.File) {
-	doc := g.reservations + " are the tokens that were taken from the limits of [Limits." + g.GoName + "]: each is settled or cancelled by\n" +
+	doc := g.reservations + " are the tokens that were taken from the limits of [Limits." + g.GoName +
+		"]: each is settled or cancelled by\n" +
 		"itself, and Cancel refunds all that are still open."
 	declare(file, doc, jen.Type().Id(g.reservations).StructFunc(func(fields *jen.Group) {
 		fields.Op("*").Id("Reservations")

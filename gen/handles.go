@@ -131,8 +131,8 @@ func (n names) handleName(name string) string {
 	return name
 }
 
-// usages are the calls of the package comment: the name for the result, the verb, the types of handles that have it, and what
-// follows.
+// usages are the calls of the package comment: the name for the result, the verb, the types of handles that have it, and
+// what follows.
 var usages = []struct {
 	result, verb string
 	handles      []string
@@ -144,8 +144,8 @@ var usages = []struct {
 	{"slot", "Acquire", []string{"SlotLimit"}, " // later slot.Release"},
 }
 
-// usage returns the code of the package comment: a call of a limit, with what to do about the result, and then a line for each
-// other usage.
+// usage returns the code of the package comment: a call of a limit, with what to do about the result, and then a line for
+// each other usage.
 func usage(f *spec.File, pkg string) string {
 	made := "New(store)"
 	if pkg != "main" { // which cannot be imported

@@ -133,7 +133,8 @@ func TestGoDocListsTheVerbs(t *testing.T) {
 	}
 }
 
-// namesLikeHandles are limits, plans and groups with the names of handles, and keys with types of these names in the package.
+// namesLikeHandles are limits, plans and groups with the names of handles, and keys with types of these names in the
+// package.
 const namesLikeHandles = `version: 1
 package: limits
 plans: [limit, overrides]
@@ -170,8 +171,8 @@ func TestHandlesDoNotCollide(t *testing.T) {
 	assert.NoError(t, err, out)
 }
 
-// The Go names that come from limits.yaml begin with Plan, or end as those of [spec.Group.GoTypes], [spec.Limit.NumbersType] and
-// [spec.Limit.UsageType] do.
+// The Go names that come from limits.yaml begin with Plan, or end as those of [spec.Group.GoTypes], [spec.Limit.NumbersType]
+// and [spec.Limit.UsageType] do.
 func TestAliasesAreNoNamesOfTheFile(t *testing.T) {
 	of := regexp.MustCompile(`^Plan[A-Z0-9]|.(Numbers|Usage|Group|Decisions|Reservations)$`)
 	for _, aliases := range [][]alias{typeAliases, handleAliases, pricedAliases, errorAliases} {

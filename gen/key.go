@@ -175,7 +175,8 @@ func (n names) declareAlternatives(file *jen.File, limits []*spec.Limit) {
 func (n names) declareAlternativesOf(file *jen.File, part spec.KeyPart, list []spec.KeyPart) {
 	typ := part.GoType()
 	constructors := words.Of(list, func(of spec.KeyPart) string { return "[" + part.Constructor(of) + "]" })
-	declare(file, typ+" is "+words.List(spec.PartNames(list), "or")+", from "+words.List(constructors, "or")+". These never share a count.\n"+
+	declare(file, typ+" is "+words.List(spec.PartNames(list), "or")+", from "+words.List(constructors, "or")+
+		". These never share a count.\n"+
 		"With the zero "+typ+", every method of a limit returns an error.",
 		jen.Type().Id(typ).Struct(jen.Id("part").Qual(runtimePath, "Part")))
 	for _, of := range list {

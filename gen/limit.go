@@ -68,8 +68,9 @@ func (n names) declareOverrides(file *jen.File, l *spec.Limit) {
 		of = "one key of " + of
 	}
 	// The policies of all plans have the same name and bounds.
-	declare(file, method+" blocks and overrides "+of+" while the program runs.", n.onLimits(method).Params(n.keyParameters(l)...).Add(n.handle("Overrides")).Block(
-		jen.Return(n.limiter().Dot("Overrides").Call(policyAddresses(l)[0], n.storedKey(l)))))
+	declare(file, method+" blocks and overrides "+of+" while the program runs.",
+		n.onLimits(method).Params(n.keyParameters(l)...).Add(n.handle("Overrides")).Block(
+			jen.Return(n.limiter().Dot("Overrides").Call(policyAddresses(l)[0], n.storedKey(l)))))
 }
 
 // declareOverridesForAll writes the second method of [fields.OverridesMethods]:
@@ -92,7 +93,8 @@ func (n names) declareOverridesForAll(file *jen.File, l *spec.Limit) {
 //		Rate int64
 //	}
 func declareNumbers(file *jen.File, l *spec.Limit) {
-	doc := l.NumbersType() + " are the numbers that callers of [Limits." + l.GoName + "] give, in " + l.Unit() + "s. For more than the file\n" +
+	doc := l.NumbersType() + " are the numbers that callers of [Limits." + l.GoName + "] give, in " + l.Unit() +
+		"s. For more than the file\n" +
 		"allows, every method of the limit returns [ErrInvalidNumbers]."
 	var denies []string
 	for _, number := range l.CallerNumbers() {

@@ -54,12 +54,13 @@ func declarePlanConstants(file *jen.File, plans []spec.Plan) {
 //		return []Plan{PlanFree, PlanPro}
 //	}
 func declarePlanList(file *jen.File, plans []spec.Plan) {
-	declare(file, "Plans returns all plans, in their order in the file.", jen.Func().Id("Plans").Params().Index().Id("Plan").Block(
-		jen.Return(jen.Index().Id("Plan").ValuesFunc(func(g *jen.Group) {
-			for _, plan := range plans {
-				g.Id(plan.GoName)
-			}
-		}))))
+	declare(file, "Plans returns all plans, in their order in the file.",
+		jen.Func().Id("Plans").Params().Index().Id("Plan").Block(
+			jen.Return(jen.Index().Id("Plan").ValuesFunc(func(g *jen.Group) {
+				for _, plan := range plans {
+					g.Id(plan.GoName)
+				}
+			}))))
 }
 
 // declareParsePlan writes
@@ -69,7 +70,8 @@ func declarePlanList(file *jen.File, plans []spec.Plan) {
 //		return Plan(plan), err
 //	}
 func declareParsePlan(file *jen.File, plans []spec.Plan) {
-	doc := "ParsePlan returns the plan with a name: " + words.List(spec.PlanNames(plans), "or") + ". For other names, the error wraps\n" +
+	doc := "ParsePlan returns the plan with a name: " + words.List(spec.PlanNames(plans), "or") +
+		". For other names, the error wraps\n" +
 		"[ErrInvalidPlan] and lists the plans."
 	declare(file, doc, jen.Func().Id("ParsePlan").Params(jen.Id("name").String()).Params(jen.Id("Plan"), jen.Error()).Block(
 		jen.List(jen.Id("plan"), jen.Err()).Op(":=").Id("planNames").Dot("Parse").Call(jen.Id("name")),

@@ -68,8 +68,8 @@ func policyFields(p *runtime.Policy) *jen.Statement {
 	return jen.CustomFunc(onePerLine, func(g *jen.Group) { literalFields(g, reflect.ValueOf(*p)) })
 }
 
-// literalFields writes the fields of a struct of package runtime. Reflection makes sure that no field is forgotten: one of a new
-// type needs a case in [literal], and any other needs no code.
+// literalFields writes the fields of a struct of package runtime. Reflection makes sure that no field is forgotten: one of a
+// new type needs a case in [literal], and any other needs no code.
 func literalFields(g *jen.Group, of reflect.Value) {
 	policy, _ := of.Interface().(runtime.Policy) // the zero Policy for another struct
 	for i := range of.NumField() {
@@ -80,7 +80,8 @@ func literalFields(g *jen.Group, of reflect.Value) {
 			// The mean length of a month in seconds is a number that readers cannot recognize.
 			unit := runtime.Calendar{Unit: c.Unit, Count: c.Count}
 			g.Id("Period").Op(":").Add(literal("Calendar", reflect.ValueOf(unit)).Dot("Period").Call())
-		case isDefault(field.Name, value), field.Name == "Capacity" && value.IsZero() && (of.FieldByName("Rate").IsZero() || of.Type() == reflect.TypeFor[runtime.Numbers]()):
+		case isDefault(field.Name, value), field.Name == "Capacity" && value.IsZero() &&
+			(of.FieldByName("Rate").IsZero() || of.Type() == reflect.TypeFor[runtime.Numbers]()):
 		default:
 			g.Id(field.Name).Op(":").Add(literal(field.Name, value))
 		}

@@ -62,8 +62,8 @@ func publishedTexts(t *testing.T) (apis []publishedAPI) {
 	return apis
 }
 
-// publishedAPIs returns all published limits. Their comments begin with the title, and every other one has a label: the table of the
-// page is made of them.
+// publishedAPIs returns all published limits. Their comments begin with the title, and every other one has a label: the
+// table of the page is made of them.
 func publishedAPIs(t *testing.T) (apis []publishedAPI) {
 	t.Helper()
 	for _, api := range publishedTexts(t) {

@@ -144,7 +144,8 @@ func (c Calendar) Location() (*time.Location, error) {
 func zoneProblem(zone *time.Location) string {
 	for _, offset := range offsetsOf(zone, time.Now()) {
 		if offset < -arith.MaxOffset || offset > arith.MaxOffset {
-			return fmt.Sprintf("%v from UTC, and zones are at most %v", time.Duration(offset)*time.Second, time.Duration(arith.MaxOffset)*time.Second)
+			return fmt.Sprintf("%v from UTC, and zones are at most %v", time.Duration(offset)*time.Second,
+				time.Duration(arith.MaxOffset)*time.Second)
 		}
 	}
 	return ""

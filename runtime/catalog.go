@@ -70,8 +70,8 @@ func (c *Catalog) HashKeys(secret []byte) *Catalog {
 	return &with
 }
 
-// Mode returns the catalog with the mode of limiter.Mode: the policies of its limits are no stricter. It is for a program of package
-// operate that makes no limiter itself; otherwise operate and the console find the mode by the store.
+// Mode returns the catalog with the mode of limiter.Mode: the policies of its limits are no stricter. It is for a program of
+// package operate that makes no limiter itself; otherwise operate and the console find the mode by the store.
 func (c *Catalog) Mode(m Mode) *Catalog {
 	with := *c
 	with.Limits = slices.Clone(c.Limits)
@@ -147,8 +147,8 @@ func (c *Catalog) Limit(name string) (CatalogLimit, bool) {
 }
 
 // ParseKey returns the key with the given parts, each in the form in which Go prints a value of its type. A part of a
-// type of your own is the text that its MarshalText returns. A part that has one of several types begins with the name of the
-// alternative: "userID:7". The error is [ErrInvalidKey] and names the part.
+// type of your own is the text that its MarshalText returns. A part that has one of several types begins with the name of
+// the alternative: "userID:7". The error is [ErrInvalidKey] and names the part.
 func (l *CatalogLimit) ParseKey(parts []string) (Key, error) {
 	if len(parts) != len(l.Key) {
 		return Key{}, l.wrongParts(parts)
@@ -407,7 +407,8 @@ func numbersInWords(p *Policy) string {
 	if p.Slots > 0 {
 		return fmt.Sprintf("%v: slots %s, hold %v", p.Kind, number(p.Slots, p.AtMost.Slots), p.Hold)
 	}
-	text := fmt.Sprintf("%v: rate %s per %v, capacity %s", p.Kind, number(p.Rate, p.AtMost.Rate), p.Period, number(p.Capacity, p.AtMost.Capacity))
+	text := fmt.Sprintf("%v: rate %s per %v, capacity %s", p.Kind, number(p.Rate, p.AtMost.Rate), p.Period,
+		number(p.Capacity, p.AtMost.Capacity))
 	if p.MaxReserved > 0 {
 		text += ", maxReserved " + number(p.MaxReserved, p.AtMost.MaxReserved)
 	}

@@ -48,9 +48,9 @@ type Decision struct {
 	Fence int64
 	// RetryAfter is how long after a denial the same request passes if no other request takes tokens meanwhile, rounded
 	// up to the nanosecond. For a limit of the kind [InFlight], it is when enough holds end unless they are renewed: slots
-	// may be free before, when they are released, and may not be then. It is 0 if Allowed, and [Never] if waiting does not help. An override that ends before is
-	// taken into account. For a blocked key, whose tokens are not read, it is BlockedFor: from then on the tokens
-	// decide.
+	// may be free before, when they are released, and may not be then. It is 0 if Allowed, and [Never] if waiting does not
+	// help. An override that ends before is taken into account. For a blocked key, whose tokens are not read, it is BlockedFor:
+	// from then on the tokens decide.
 	RetryAfter time.Duration
 	// BlockedFor is how long all requests for the key are denied whatever the tokens are, because the policy's Mode is
 	// [ModeBlock] or an operator's [Block] is in force: [Never] for a block without an end, and 0 without a block.
@@ -100,7 +100,8 @@ func (d *Decision) RefundRequest(n int64) Request {
 	if takenAt == 0 && d.Limit != "" {
 		takenAt = 1 // a fake clock has shown the instant 0, which would mean that the tokens belong to no request
 	}
-	return Request{Op: Refund, Count: n - min(r.Free, max(0, n)), TakenAt: takenAt, Total: r.Total, Shard: r.Shard, Leased: r.Leased, Fence: d.Fence}
+	return Request{Op: Refund, Count: n - min(r.Free, max(0, n)), TakenAt: takenAt, Total: r.Total, Shard: r.Shard,
+		Leased: r.Leased, Fence: d.Fence}
 }
 
 // Err returns a denial as a [*LimitedError], and nil if the request was allowed.
@@ -185,8 +186,8 @@ func (d Decision) String() string {
 type Balance struct {
 	// Limit is the name of the limit.
 	Limit string
-	// Capacity is the most tokens that can accumulate, or the slots. It is [MaxTokens] for a limit that is off or unlimited, and so are
-	// Remaining and Value.
+	// Capacity is the most tokens that can accumulate, or the slots. It is [MaxTokens] for a limit that is off or unlimited,
+	// and so are Remaining and Value.
 	Capacity int64
 	// Remaining is the number of whole tokens left, at least 0. It is 0 while the key is blocked.
 	Remaining int64
@@ -231,7 +232,8 @@ func (b Balance) String() string {
 		}
 		left = fmt.Sprintf("%s with %s of %s left", block, words.Number(arith.Whole(b.Value, 1e-6)), words.Number(b.Capacity))
 	} else if b.PenaltyFor > 0 {
-		left = fmt.Sprintf("penalty for %s with %s of %s left", words.Rough(b.PenaltyFor), words.Number(arith.Whole(b.Value, 1e-6)), words.Number(b.Capacity))
+		left = fmt.Sprintf("penalty for %s with %s of %s left", words.Rough(b.PenaltyFor),
+			words.Number(arith.Whole(b.Value, 1e-6)), words.Number(b.Capacity))
 	}
 	if b.FullAfter == 0 {
 		return left

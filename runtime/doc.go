@@ -34,8 +34,8 @@
 //
 // # Guarantees
 //
-// An error is never an allowance: the zero [Decision] denies. GUARANTEES.md in this folder has each promise with its bounds, its
-// exceptions and its tests, and what is not guaranteed.
+// An error is never an allowance: the zero [Decision] denies. GUARANTEES.md in this folder has each promise with its bounds,
+// its exceptions and its tests, and what is not guaranteed.
 package runtime
 
 // GeneratedCodeVersion1 makes generated code that needs this version of the package, or a later one, fail to compile

@@ -149,8 +149,8 @@ var origins = [...]struct {
 	{ErrSlotLost, OriginStore},
 }
 
-// ShardsError is the error of a call whose keys lie on several shards of a database, which cannot take from them all or none. It wraps
-// [ErrInvalidCall], and nothing was changed.
+// ShardsError is the error of a call whose keys lie on several shards of a database, which cannot take from them all or
+// none. It wraps [ErrInvalidCall], and nothing was changed.
 type ShardsError struct {
 	// Limits are two limits of the call, and Shards the names of the shards on which their keys lie.
 	Limits, Shards [2]string

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// Exception is what limits.yaml gives one key of a limit in place of the numbers of its plan or of the limit: a plan, numbers or
-// a Mode, of which it has one. It has no end: see [Override] for numbers that operators give for a time.
+// Exception is what limits.yaml gives one key of a limit in place of the numbers of its plan or of the limit: a plan,
+// numbers or a Mode, of which it has one. It has no end: see [Override] for numbers that operators give for a time.
 type Exception struct {
 	// Key is the key as it is stored; see [Key.String].
 	Key string
@@ -43,7 +43,8 @@ type given struct {
 	mode    Mode
 }
 
-// Except returns the exceptions of the keys of a limit, and makes the policy know them. It must be called before the policy is used.
+// Except returns the exceptions of the keys of a limit, and makes the policy know them. It must be called before the policy
+// is used.
 func (p *Policy) Except(list []Exception) *Exceptions { return newExceptions([]*Policy{p}, list) }
 
 // Except is [Policy.Except] for a limit with plans.
@@ -69,7 +70,8 @@ func newExceptions(policies []*Policy, list []Exception) *Exceptions {
 }
 
 // For returns the policy of a key, and the key. The parameters may be the results of
-// [PlanPolicies.For], and the results are the arguments of limiter.Limiter.Limit. A key without an exception keeps the policy.
+// [PlanPolicies.For], and the results are the arguments of limiter.Limiter.Limit. A key without an exception keeps the
+// policy.
 func (x *Exceptions) For(p *Policy, key Key) (*Policy, Key) {
 	if key.err == nil {
 		p = x.of(p, key.text)
@@ -148,7 +150,8 @@ func (p *Policy) except(n Numbers) {
 	})
 	p.Lease.Tokens = min(p.Lease.Tokens, p.Capacity)
 	if b := &p.Overrides; p.Overridable() {
-		b.Rate, b.Capacity, b.MaxReserved, b.Slots = max(b.Rate, p.Rate), max(b.Capacity, p.Capacity), max(b.MaxReserved, p.MaxReserved), max(b.Slots, p.Slots)
+		b.Rate, b.Capacity, b.MaxReserved, b.Slots = max(b.Rate, p.Rate), max(b.Capacity, p.Capacity),
+			max(b.MaxReserved, p.MaxReserved), max(b.Slots, p.Slots)
 	}
 }
 

@@ -194,7 +194,8 @@ func (k Key) HashedWith(secret []byte) Key {
 	case k.hashed == nil:
 		return k
 	case len(secret) < MinKeySecret:
-		return Key{err: fmt.Errorf("%w: the secret of its hash has %d bytes, and must have at least %d", ErrInvalidKey, len(secret), MinKeySecret)}
+		return Key{err: fmt.Errorf("%w: the secret of its hash has %d bytes, and must have at least %d", ErrInvalidKey,
+			len(secret), MinKeySecret)}
 	}
 	k.text = textOf(*k.hashed, secret)
 	return k

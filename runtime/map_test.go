@@ -149,7 +149,8 @@ var brief = []string{
 	"SweepClock.mu in internal/meter/sweep.go", "Times.mu in internal/holds/holds.go", "response.mu in limithttp/response.go",
 }
 
-// TestLocksAreListed compares the table of locks that are held for longer, and those above, with the mutexes of the packages under runtime.
+// TestLocksAreListed compares the table of locks that are held for longer, and those above, with the mutexes of the packages
+// under runtime.
 func TestLocksAreListed(t *testing.T) {
 	_, section, found := strings.Cut(readMap(t, "README.md"), "\n## Locks\n")
 	require.True(t, found)

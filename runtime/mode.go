@@ -1,8 +1,8 @@
 package runtime
 
-// Mode is what a limit does with its decisions: that of limits.yaml, unless an operator's override or the option limiter.Mode
-// replaces it. The zero Mode is ModeEnforce. Whatever the mode, a request for 0 tokens
-// is allowed and takes nothing, and a count below 0 is [ErrInvalidCount].
+// Mode is what a limit does with its decisions: that of limits.yaml, unless an operator's override or the option
+// limiter.Mode replaces it. The zero Mode is ModeEnforce. Whatever the mode, a request for 0 tokens is allowed and takes
+// nothing, and a count below 0 is [ErrInvalidCount].
 //
 //	             enforce     shadow                      off, unlimited           block
 //	Allow        as decided  passes; a denial takes      passes, counts nothing   denied

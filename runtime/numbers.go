@@ -11,8 +11,8 @@ import (
 // number of seats, where [Policy.AtMost] allows it. Rate, Capacity and MaxReserved are in tokens.
 //
 // With 0 as Rate, Capacity or Slots, every request is denied: see [Policy]. So a contract can have 0, and a number that is
-// forgotten lets nothing pass; the denial says which it is. With 0 as MaxReserved, nothing is reserved before it has accrued,
-// and a limit whose tokens can only be reserved denies every request.
+// forgotten lets nothing pass; the denial says which it is. With 0 as MaxReserved, nothing is reserved before it has
+// accrued, and a limit whose tokens can only be reserved denies every request.
 //
 // A key has one count whatever its numbers are: tokens that were used stay used when they change from one request to
 // the next.
@@ -66,7 +66,8 @@ func (n Numbers) check(p *Policy) error {
 	least, all := int64(max(1, p.Shards)), n.each()
 	switch numbers := n != (Numbers{Unlimited: n.Unlimited}); {
 	case n.Unlimited && !p.AtMost.Unlimited:
-		return fmt.Errorf("%w: they are unlimited, which limits.yaml does not allow: give the rate {at most: unlimited} there", ErrInvalidNumbers)
+		return fmt.Errorf("%w: they are unlimited, which limits.yaml does not allow: give the rate {at most: unlimited} there",
+			ErrInvalidNumbers)
 	case n.Unlimited && numbers:
 		return fmt.Errorf("%w: with Unlimited there are no numbers", ErrInvalidNumbers)
 	}
@@ -75,7 +76,8 @@ func (n Numbers) check(p *Policy) error {
 		case most == 0 && given != 0:
 			return fmt.Errorf("%w: the %s is that of the policy, and not given by callers", ErrInvalidNumbers, name)
 		case given != 0 && (given < least || given > most):
-			return fmt.Errorf("%w: %s %d is not between %d and %d, the most that limits.yaml allows", ErrInvalidNumbers, name, given, least, most)
+			return fmt.Errorf("%w: %s %d is not between %d and %d, the most that limits.yaml allows", ErrInvalidNumbers, name,
+				given, least, most)
 		}
 	}
 	return nil

@@ -34,11 +34,11 @@ func ForGood() time.Time { return arith.Time(math.MaxInt64) }
 // numbers are: see [State.Value].
 //
 // The process that has written an entry decides by it at once, and others when they have read it: within
-// sqlstore.Options.OverridesEvery, 5 seconds by default, and the time of a read or, on a replica or a node of a cluster, of its
-// arrival there. A denial that another process has cached is dropped together with the policy by which it was made. An entry ends by
-// the store's clock, whether or not anything can be read then. The first request for a limit with overrides waits for the first
-// read: if that fails, or takes longer than the request may, the error is [ErrOverridesUnread], subject to the limit's OnError. If
-// a later read fails, the entries in force stay in force.
+// sqlstore.Options.OverridesEvery, 5 seconds by default, and the time of a read or, on a replica or a node of a cluster, of
+// its arrival there. A denial that another process has cached is dropped together with the policy by which it was made. An
+// entry ends by the store's clock, whether or not anything can be read then. The first request for a limit with overrides
+// waits for the first read: if that fails, or takes longer than the request may, the error is [ErrOverridesUnread], subject
+// to the limit's OnError. If a later read fails, the entries in force stay in force.
 type Override struct {
 	// Plan is the plan whose numbers the key gets, a constant of generated code; nil keeps the key's own.
 	Plan encoding.TextMarshaler
@@ -137,13 +137,16 @@ func (e *OverrideEntry) Validate() error {
 	case e.Limit == "" || e.What == "":
 		return fmt.Errorf("%w: the entry has no limit, or does nothing", ErrInvalidOverride)
 	case strings.TrimSpace(e.Reason) == "" || len(e.Reason) > maxReason || !printable(e.Reason):
-		return fmt.Errorf("%w: it needs a reason, of at most %d bytes of UTF-8 without control characters", ErrInvalidOverride, maxReason)
+		return fmt.Errorf("%w: it needs a reason, of at most %d bytes of UTF-8 without control characters",
+			ErrInvalidOverride, maxReason)
 	case strings.TrimSpace(e.Author) == "" || len(e.Author) > MaxKey || !printable(e.Author):
-		return fmt.Errorf("%w: it needs an author, of at most %d bytes of UTF-8 without control characters", ErrInvalidOverride, MaxKey)
+		return fmt.Errorf("%w: it needs an author, of at most %d bytes of UTF-8 without control characters",
+			ErrInvalidOverride, MaxKey)
 	case e.Until.IsZero():
 		return fmt.Errorf("%w: Until is not set: say when it ends, or ForGood", ErrInvalidOverride)
 	case e.Until.After(ForGood()) || e.Until.Before(time.Unix(0, 0)):
-		return fmt.Errorf("%w: its end, %v, is out of range: for an override without an end, set ForGood", ErrInvalidOverride, e.Until)
+		return fmt.Errorf("%w: its end, %v, is out of range: for an override without an end, set ForGood",
+			ErrInvalidOverride, e.Until)
 	}
 	return nil
 }
@@ -172,7 +175,8 @@ func (v *Override) Complete(e *OverrideEntry, p *Policy) error {
 	p = p.counted().Inside().Except(e.Key).numbered()
 	logged, most := v.numbers().logged(), p.Overrides.most().logged()
 	e.Rate, e.Capacity, e.MaxReserved = logged.Rate, logged.Capacity, logged.MaxReserved
-	e.Most = OverrideBounds{Rate: most.Rate, Capacity: most.Capacity, MaxReserved: most.MaxReserved, Unlimited: p.Overrides.Unlimited}
+	e.Most = OverrideBounds{Rate: most.Rate, Capacity: most.Capacity, MaxReserved: most.MaxReserved,
+		Unlimited: p.Overrides.Unlimited}
 	e.Until, e.Reason, e.Author = v.Until, v.Reason, v.Author
 	if v.Plan != nil {
 		name, err := v.Plan.MarshalText()
@@ -190,7 +194,8 @@ func (v *Override) Complete(e *OverrideEntry, p *Policy) error {
 		return fmt.Errorf("%w: with a Mode it can have neither a plan nor numbers", ErrInvalidOverride)
 	case v.Mode == ModeShadow || v.Mode == ModeOff || v.Mode == ModeUnlimited:
 		if !p.Overrides.Unlimited {
-			return fmt.Errorf("%w: the limit cannot be lifted: declare overrides with rate: unlimited in limits.yaml", ErrInvalidOverride)
+			return fmt.Errorf("%w: the limit cannot be lifted: declare overrides with rate: unlimited in limits.yaml",
+				ErrInvalidOverride)
 		}
 		e.What = v.Mode.String()
 	case v.Mode == ModeBlock:

@@ -35,16 +35,16 @@ const MaxSlots = 1000
 // Policy is a limit: a rule that is applied to each key separately. Counts are stored under the policy's name, so two
 // policies with the same name share them.
 //
-// A policy with a Name and a Kind, and with 0 as Rate, Period, Capacity, MaxReserved, Slots and Hold, gives nothing: it denies
-// every request with the RetryAfter [Never] and the [Decision.Reason] zero. Stored rows stay as they are. It is the policy of
-// a plan whose rate is 0.
+// A policy with a Name and a Kind, and with 0 as Rate, Period, Capacity, MaxReserved, Slots and Hold, gives nothing: it
+// denies every request with the RetryAfter [Never] and the [Decision.Reason] zero. Stored rows stay as they are. It is the
+// policy of a plan whose rate is 0.
 //
 // A [FixedWindow] with [MaxTokens] as Rate and Capacity only counts, such as for bills: no key reaches that many, and
 // [Balance.Used] is the use in the window.
 //
 // The zero Policy is invalid, and every method of a limit with an invalid policy returns [ErrInvalidPolicy]. A policy must
-// not change after its first use, when it is validated, and what it needs is kept: one that has changed goes by a mix of the old and
-// the new fields. Change a copy, which is a policy of its own.
+// not change after its first use, when it is validated, and what it needs is kept: one that has changed goes by a mix of the
+// old and the new fields. Change a copy, which is a policy of its own.
 type Policy struct {
 	// Name identifies the limit in the store, in errors and in decisions: at most 255 bytes of UTF-8 without control
 	// characters.
@@ -200,8 +200,8 @@ func strictness(m Mode) int {
 	return 2
 }
 
-// Relaxed returns the mode of limiter.Mode, if the program has one: Mode is then no stricter than that, whatever the file and
-// operators say.
+// Relaxed returns the mode of limiter.Mode, if the program has one: Mode is then no stricter than that, whatever the file
+// and operators say.
 func (p *Policy) Relaxed() (Mode, bool) {
 	if p == nil {
 		return ModeEnforce, false
@@ -227,8 +227,8 @@ func (p *Policy) changed(change func(*Policy)) *Policy {
 // Reserves reports whether callers may take tokens before they have accrued.
 func (p *Policy) Reserves() bool { return p != nil && p.MaxReserved > 0 }
 
-// Full returns the tokens, or the slots, of a key of which none are taken: the Capacity, or the Slots, less what the Priority
-// leaves to others.
+// Full returns the tokens, or the slots, of a key of which none are taken: the Capacity, or the Slots, less what the
+// Priority leaves to others.
 func (p *Policy) Full() int64 { return max(p.Capacity, p.Slots) - p.left() }
 
 // Penalizes reports whether denials have a penalty.
@@ -278,20 +278,22 @@ func (p *Policy) written() *Policy {
 // unlimited reports whether the policy is that of a plan without numbers, also if the key is blocked.
 func (p *Policy) unlimited() bool { return p.Mode == ModeUnlimited || p.override.unlimited }
 
-// zero reports whether the policy has nothing to give, so that it denies every request unless its Mode lets them pass: it has no
-// numbers, or a caller has given a 0.
+// zero reports whether the policy has nothing to give, so that it denies every request unless its Mode lets them pass: it
+// has no numbers, or a caller has given a 0.
 func (p *Policy) zero() bool {
-	return p != nil && !p.unlimited() && (p.Rate+p.Slots == 0 || p.Capacity+p.Slots+p.MaxReserved == 0 || p.AtMost.Capacity > 0 && p.Capacity == 0)
+	return p != nil && !p.unlimited() &&
+		(p.Rate+p.Slots == 0 || p.Capacity+p.Slots+p.MaxReserved == 0 || p.AtMost.Capacity > 0 && p.Capacity == 0)
 }
 
 // numberless reports whether the policy has no numbers by which the tokens of a key could be counted.
 func (p *Policy) numberless() bool { return p.unlimited() || p.zero() }
 
-// bare reports whether the policy has no numbers that an override could replace. It could replace those of a caller, even if they are 0.
+// bare reports whether the policy has no numbers that an override could replace. It could replace those of a caller, even if
+// they are 0.
 func (p *Policy) bare() bool { return p.unlimited() || p.zero() && !p.byCaller }
 
-// countsOnly reports whether the policy counts, and denies nothing. In limits.yaml, that is the rate unlimited with count: true. It is a
-// fixed window of the most tokens, so that a store decides it as any other.
+// countsOnly reports whether the policy counts, and denies nothing. In limits.yaml, that is the rate unlimited with count:
+// true. It is a fixed window of the most tokens, so that a store decides it as any other.
 func (p *Policy) countsOnly() bool {
 	return p != nil && p.Kind == FixedWindow && p.Rate == MaxTokens && p.Capacity == MaxTokens && !p.Most()
 }
@@ -615,8 +617,8 @@ func (p *Policy) plan(wanted func(*Policy) bool) *Policy {
 	return nil
 }
 
-// counted returns p, or for a plan without numbers one that has some, if one is known: fields that are the same for all plans
-// are those of the limit there.
+// counted returns p, or for a plan without numbers one that has some, if one is known: fields that are the same for all
+// plans are those of the limit there.
 func (p *Policy) counted() *Policy {
 	return cmp.Or(p.plan(func(of *Policy) bool { return !of.numberless() }), p)
 }

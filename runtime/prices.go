@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// Prices say how many tokens a request takes for the units it uses, such as the input and output tokens of a language model. They are
-// no part of a [Policy]: a store sees the cost only.
+// Prices say how many tokens a request takes for the units it uses, such as the input and output tokens of a language model.
+// They are no part of a [Policy]: a store sees the cost only.
 type Prices []Price
 
 // Price is the price of a unit of one thing.
@@ -18,11 +18,11 @@ type Price struct {
 	Millionths int64
 }
 
-// Cost returns the tokens for some units of each price, in the order of the prices. The sum of price times units is exact, and
-// rounded up once.
+// Cost returns the tokens for some units of each price, in the order of the prices. The sum of price times units is exact,
+// and rounded up once.
 //
-// The error is [ErrInvalidCount] if a number is less than 0, [ErrExceedsCapacity] if the cost is more than [math.MaxInt64], and
-// [ErrInvalidCall] if there is not a number for each price, or if a price is less than 0.
+// The error is [ErrInvalidCount] if a number is less than 0, [ErrExceedsCapacity] if the cost is more than [math.MaxInt64],
+// and [ErrInvalidCall] if there is not a number for each price, or if a price is less than 0.
 func (p Prices) Cost(units ...int64) (int64, error) {
 	if len(units) != len(p) {
 		return 0, fmt.Errorf("%w: %d numbers of units for %d prices", ErrInvalidCall, len(units), len(p))

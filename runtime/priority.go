@@ -7,15 +7,16 @@ import (
 )
 
 // Priority is a class of the requests for a key, such as those of background jobs. All classes take from one count, and each
-// leaves a part of the capacity to those that leave less: with n tokens of a capacity, it takes m only if n - m is at least that
-// part. So to a class the limit is one whose capacity is smaller by what it leaves, and so are the tokens left, the delays and the
-// counts that can never fit. The rate is that of all.
+// leaves a part of the capacity to those that leave less: with n tokens of a capacity, it takes m only if n - m is at least
+// that part. So to a class the limit is one whose capacity is smaller by what it leaves, and so are the tokens left, the
+// delays and the counts that can never fit. The rate is that of all.
 //
 // The zero Priority is none, and every method of a limit returns [ErrInvalidPriority] for it.
 type Priority struct {
 	// Name is the class in limits.yaml.
 	Name string
-	// Leaves is what requests of the class leave, as a percentage of the capacity in force, from 0 to 99, rounded up to whole tokens.
+	// Leaves is what requests of the class leave, as a percentage of the capacity in force, from 0 to 99, rounded up to whole
+	// tokens.
 	Leaves int
 }
 
@@ -31,8 +32,9 @@ func (s Priorities) Of(number int) Priority {
 	return s[number]
 }
 
-// For returns the policy as it is for requests of the class, and the key. The parameters are the results of [PlanPolicies.For],
-// [Numbers.For] or [Exceptions.For], and the results the arguments of limiter.Limiter.Limit and limiter.Limiter.Reservable.
+// For returns the policy as it is for requests of the class, and the key. The parameters are the results of
+// [PlanPolicies.For], [Numbers.For] or [Exceptions.For], and the results the arguments of limiter.Limiter.Limit and
+// limiter.Limiter.Reservable.
 func (c Priority) For(p *Policy, key Key) (*Policy, Key) {
 	switch {
 	case p == nil || key.err != nil:
@@ -84,7 +86,8 @@ func (c Priority) problem(p *Policy) string {
 	case p.byCaller || p.override.entry != 0 || p.excepted != nil:
 		return "" // with numbers that are too small for the class, its counts never fit
 	case p.Full() < int64(max(1, p.Shards)):
-		return fmt.Sprintf("the priority %s has %d tokens over %d shards, which leaves a shard without a token", c.Name, p.Full(), max(1, p.Shards))
+		return fmt.Sprintf("the priority %s has %d tokens over %d shards, which leaves a shard without a token", c.Name, p.Full(),
+			max(1, p.Shards))
 	}
 	return ""
 }

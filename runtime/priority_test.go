@@ -29,8 +29,8 @@ func TestPriorityOfAPolicy(t *testing.T) {
 	assert.ErrorIs(t, key.Err(), ErrInvalidPlan, "the first error")
 }
 
-// With numbers of a caller, an operator or an exception that are too small for a class, its counts never fit. They are counted
-// if they are charged, as those of any class.
+// With numbers of a caller, an operator or an exception that are too small for a class, its counts never fit. They are
+// counted if they are charged, as those of any class.
 func TestPriorityWithoutTokens(t *testing.T) {
 	p := Policy{Name: "calls", Kind: TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10, Shards: 2, MaxReserved: 5,
 		Overrides: OverrideBounds{Rate: 10, Capacity: 10, MaxReserved: 5}}
@@ -96,7 +96,8 @@ func TestPriorityWithOtherNumbers(t *testing.T) {
 	assert.Equal(t, int64(7), contract.Full())
 }
 
-// The policy of a class is equal to one that was made again, because the table of recent ones has forgotten it: a call may have both.
+// The policy of a class is equal to one that was made again, because the table of recent ones has forgotten it: a call may
+// have both.
 func TestPriorityMadeAgainIsEqual(t *testing.T) {
 	plans := PlanPolicies{{}, {Name: "calls", Kind: TokenBucket, Rate: 10, Period: time.Minute, Capacity: 10},
 		{Name: "calls", Kind: TokenBucket, Rate: 100, Period: time.Minute, Capacity: 100}}.Overridable(PlanNames{"", "free", "pro"})

@@ -57,7 +57,8 @@ type opTraits struct {
 	reads bool
 	// together: a call may have several of them.
 	together bool
-	// alwaysUsesRows: it needs the rows of a key even if nothing is counted, because they may be left from another mode or plan.
+	// alwaysUsesRows: it needs the rows of a key even if nothing is counted, because they may be left from another mode or
+	// plan.
 	alwaysUsesRows bool
 }
 

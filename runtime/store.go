@@ -18,9 +18,9 @@ import (
 //
 //	Unwrap() Store
 //
-// What a store can do beyond Do is looked for along that chain: it is a [TxStore], a [RowLister] or an [Eraser], holds leased
-// tokens (see [Lease]), which its method TakeLocal hands out, or keeps overrides. The methods of the first store that has
-// them are called, so that these calls pass by the decorators before it: requests in a transaction, and takes of leased
+// What a store can do beyond Do is looked for along that chain: it is a [TxStore], a [RowLister] or an [Eraser], holds
+// leased tokens (see [Lease]), which its method TakeLocal hands out, or keeps overrides. The methods of the first store that
+// has them are called, so that these calls pass by the decorators before it: requests in a transaction, and takes of leased
 // tokens, do not reach the Do of a decorator unless it has WithTx, WithConn or TakeLocal itself. A decorator without Unwrap,
 // such as struct{ Store }, lacks these abilities, and requests that need one return an error of [OriginProgram].
 type Store interface {
@@ -31,8 +31,8 @@ type Store interface {
 	//
 	// An error means that not every call was answered. The answers are then nil, or have a zero [Answer] for each call
 	// without one. Calls without an answer have taken nothing, unless ctx ended or the connection to the store was lost
-	// while they were executed. The store then releases the slots that they have acquired, and cancels the tokens that they have
-	// reserved, as far as it can know that.
+	// while they were executed. The store then releases the slots that they have acquired, and cancels the tokens that they
+	// have reserved, as far as it can know that.
 	Do(ctx context.Context, calls []Call) ([]Answer, error)
 }
 
@@ -84,7 +84,8 @@ func (a Answer) Allowed() bool {
 }
 
 // Tx is a transaction of the caller: an [sql.Tx], or a type that embeds one. Stores never call Commit and Rollback, which
-// pools and connections do not have: an [sql.DB] in place of a transaction does not compile, and an [sql.Conn] goes to WithConn.
+// pools and connections do not have: an [sql.DB] in place of a transaction does not compile, and an [sql.Conn] goes to
+// WithConn.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)

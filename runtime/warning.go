@@ -26,7 +26,8 @@ type Warning struct {
 
 // WarningOf returns the warning of a request for a key, of which the decision has Crossed a threshold.
 func WarningOf(d *Decision, key string, inTx bool) Warning {
-	w := Warning{Limit: d.Limit, Policy: d.Policy, Crossed: d.Crossed, TakenAt: d.TakenAt, InTx: inTx, key: func() string { return key }}
+	w := Warning{Limit: d.Limit, Policy: d.Policy, Crossed: d.Crossed, TakenAt: d.TakenAt, InTx: inTx,
+		key: func() string { return key }}
 	if d.ResetAfter > 0 && !d.Receipt.Leased {
 		w.ResetAt = d.TakenAt.Add(d.ResetAfter)
 	}

@@ -1,5 +1,5 @@
-// Types checks the types of all packages of this module and of their tests, for other systems and processors. go vet would compile
-// everything that they import first, of which SQLite alone takes minutes.
+// Types checks the types of all packages of this module and of their tests, for other systems and processors. go vet would
+// compile everything that they import first, of which SQLite alone takes minutes.
 //
 // Usage: go run ./.ci/types GOOS/GOARCH ...
 package main

@@ -62,8 +62,8 @@ func checkAll(sources []source) (all render.Problems, unreadable error) {
 	return all, unreadable
 }
 
-// staleWritten returns the stale outputs of a file, if it was generated: no code is missing from a file that has none yet, or has
-// it where the arguments of the command do not lead.
+// staleWritten returns the stale outputs of a file, if it was generated: no code is missing from a file that has none yet,
+// or has it where the arguments of the command do not lead.
 func staleWritten(from source, file *spec.File) ([]render.Stale, error) {
 	var unreadable error
 	targets := slices.DeleteFunc(from.targets(""), func(t target) bool {

@@ -55,8 +55,8 @@ func startedAs() string {
 	return "go tool ratelimitgen"
 }
 
-// report prints the errors of a command that have a text, and returns the exit code: the highest, because a file that could not
-// be read may be valid or not.
+// report prints the errors of a command that have a text, and returns the exit code: the highest, because a file that could
+// not be read may be valid or not.
 func report(stderr io.Writer, name string, err error) (code int) {
 	for _, one := range apart(err) {
 		code = max(code, codeOf(one))

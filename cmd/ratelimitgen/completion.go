@@ -33,7 +33,8 @@ func completion(s streams, args []string, all []command) error {
 	}
 	i := slices.Index(shellNames(), args[0])
 	if i < 0 {
-		return usagef("unknown shell %q%s; the shells are %s", args[0], suggestion("", args[0], shellNames()), strings.Join(shellNames(), ", "))
+		return usagef("unknown shell %q%s; the shells are %s", args[0], suggestion("", args[0], shellNames()),
+			strings.Join(shellNames(), ", "))
 	}
 	shells[i].write(s.data, completedCommands(all))
 	return nil

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// completer returns a function that completes the last of some words in a shell. It skips the test if the shell is missing, but in CI.
+// completer returns a function that completes the last of some words in a shell. It skips the test if the shell is missing,
+// but in CI.
 func completer(t *testing.T, shell string, args ...string) func(words ...string) []string {
 	t.Helper()
 	if _, err := exec.LookPath(shell); err != nil && os.Getenv("CI") == "" {
@@ -43,7 +44,8 @@ COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
 _ratelimitgen
 echo $default "${COMPREPLY[@]}"`
 
-// inZsh replaces what draws the completions by functions that print them: the commands, or the specifications of the flags and arguments.
+// inZsh replaces what draws the completions by functions that print them: the commands, or the specifications of the flags
+// and arguments.
 const inZsh = `
 compdef() { [[ $1$2 == _ratelimitgenratelimitgen ]] || echo compdef "$@" }
 _describe() { print -rl -- "${(@)${(@P)2}%%:*}" }

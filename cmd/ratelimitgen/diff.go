@@ -129,7 +129,8 @@ func (a *diffArgs) review(s streams, args []string) (of reviewed, err error) {
 	return of, nil
 }
 
-// write prints reviews, with the names of the files as their reader has them. As Markdown, they share the room of one comment.
+// write prints reviews, with the names of the files as their reader has them. As Markdown, they share the room of one
+// comment.
 func (a *diffArgs) write(s streams, all []reviewed) error {
 	forPeople := a.format.chosen.name == "text" || a.format.chosen.name == "markdown"
 	for i, of := range all {
@@ -176,8 +177,8 @@ func linkTo(base, file string) string {
 	return strings.TrimSuffix(base, "/") + "/" + strings.Join(parts, "/")
 }
 
-// runBelow compares all files of two trees, in the order of their paths, and prints the reviews of those that have changed. With one
-// argument, the new tree is the same directory of the working tree.
+// runBelow compares all files of two trees, in the order of their paths, and prints the reviews of those that have changed.
+// With one argument, the new tree is the same directory of the working tree.
 func (a *diffArgs) runBelow(s streams, args []string, old, new tree) error {
 	if len(args) == 1 {
 		dir, err := revision{old.in.ref, old.path + "."}.inWorkingTree()

@@ -62,9 +62,11 @@ func (a *fmtArgs) runOne(s streams, path string) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", shown(nameOf(path)), err)
 	case a.check && !bytes.Equal(text, formatted):
-		one := render.Stale{Path: shown(nameOf(path)), Problem: "has another spacing", Remedy: "run: go tool ratelimitgen fmt " + quoted(slash(path)),
+		one := render.Stale{Path: shown(nameOf(path)), Problem: "has another spacing", Remedy: "run: go tool ratelimitgen fmt " +
+			quoted(slash(path)),
 			Difference: firstDifference(string(text), string(formatted))}
-		return errors.Join(render.WriteProblemsText(s.out, render.Problems{Stale: []render.Stale{one}}, render.Options{}), checkFailed{})
+		return errors.Join(render.WriteProblemsText(s.out, render.Problems{Stale: []render.Stale{one}}, render.Options{}),
+			checkFailed{})
 	case a.check:
 		return nil
 	case path == standardInput:

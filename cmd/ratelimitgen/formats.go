@@ -65,7 +65,8 @@ func (c *formatChoice[T]) declare(flags *flag.FlagSet, formats []format[T]) {
 	}
 	described := namesOf(formats, func(f format[T]) string { return f.name + f.remark })
 	names := formatNames(formats)
-	declareChoice(flags, "format", "print in this `FORMAT`: "+alternatives(described), names, func(i int) { c.chosen = formats[i] })
+	declareChoice(flags, "format", "print in this `FORMAT`: "+alternatives(described), names,
+		func(i int) { c.chosen = formats[i] })
 }
 
 // write prints a document. The options need no Place.

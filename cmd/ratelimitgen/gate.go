@@ -70,7 +70,8 @@ func (g *gate) validate() error {
 	return nil
 }
 
-// directiveForm matches the text of a comment in a limits.yaml that approves a change, or that has an approval after another comment.
+// directiveForm matches the text of a comment in a limits.yaml that approves a change, or that has an approval after another
+// comment.
 var directiveForm = regexp.MustCompile(`(?:^|[ \t]#)[ \t]*ratelimitgen:allow[ \t]+(.*?)[ \t]*$`)
 
 const directive = "# ratelimitgen:allow "

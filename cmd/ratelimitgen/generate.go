@@ -46,7 +46,8 @@ type generateArgs struct {
 
 func prepareGenerate(flags *flag.FlagSet) action {
 	var a generateArgs
-	flags.StringVar(&a.output, "o", "", "write to `OUTPUT`, - for standard output (default the file generated before, or "+defaultOutput+" beside FILE; under go generate, in the current directory)")
+	flags.StringVar(&a.output, "o", "", "write to `OUTPUT`, - for standard output (default the file generated before, or "+
+		defaultOutput+" beside FILE; under go generate, in the current directory)")
 	flags.StringVar(&a.pkg, "package", "", "use `NAME` as the package name")
 	flags.BoolVar(&a.check, "check", false, "write nothing; report whether the code is up to date")
 	flags.BoolVar(&a.force, "force", false, "overwrite OUTPUT even if it is read-only or ratelimitgen did not write it")

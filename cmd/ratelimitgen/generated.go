@@ -63,7 +63,8 @@ func isSource(name string) bool {
 		!strings.HasSuffix(name, "_test.go")
 }
 
-// isForAllSystems reports whether go build compiles a file of this name on all systems: the end of the name is not one of them.
+// isForAllSystems reports whether go build compiles a file of this name on all systems: the end of the name is not one of
+// them.
 func isForAllSystems(name string) bool {
 	return !slices.ContainsFunc([]string{"linux/amd64", "windows/arm64"}, func(system string) bool {
 		on := build.Default

@@ -75,8 +75,8 @@ func (r revision) fromRoot() (string, error) {
 	return from, nil
 }
 
-// fromRoot returns the path of a file of the working tree from the root of the repository of the current directory, or "" if it
-// is in none.
+// fromRoot returns the path of a file of the working tree from the root of the repository of the current directory, or "" if
+// it is in none.
 func fromRoot(file string) string {
 	top, err := git("rev-parse", "--show-toplevel")
 	if err != nil {
@@ -156,8 +156,8 @@ func (r revision) hint(tree, from string) string {
 	return fmt.Sprintf(" (did you mean %q?)", near)
 }
 
-// tree returns the name of the object with the files of the commit, so that git cannot read a ref as an option. It is "" for the
-// index.
+// tree returns the name of the object with the files of the commit, so that git cannot read a ref as an option. It is "" for
+// the index.
 func (r revision) tree() (string, error) {
 	if r.ref == "" {
 		return "", nil
@@ -216,8 +216,8 @@ func shallowHint() string {
 	return "\nthis clone is shallow: fetch the ref first, with git fetch --depth=1 or, in actions/checkout, fetch-depth: 0"
 }
 
-// git runs git, and returns at most maxRead bytes of its output. The error has the text of git, which does not fetch objects that a
-// partial clone lacks.
+// git runs git, and returns at most maxRead bytes of its output. The error has the text of git, which does not fetch objects
+// that a partial clone lacks.
 func git(args ...string) ([]byte, error) { return gitReading("", args...) }
 
 // gitReading is git with a text on its standard input.

@@ -45,8 +45,8 @@ func commands() []command {
 }
 
 func main() {
-	// The process ends soon, so collecting garbage less often costs some memory and saves time. Ten thousand limits need less than
-	// the bound.
+	// The process ends soon, so collecting garbage less often costs some memory and saves time. Ten thousand limits need less
+	// than the bound.
 	debug.SetGCPercent(400)
 	debug.SetMemoryLimit(200 << 20)
 	program = startedAs()
@@ -103,7 +103,8 @@ func findCommand(name string) (command, error) {
 	if i := slices.Index(commandNames(), name); i >= 0 {
 		return commands()[i], nil
 	}
-	return command{}, usagef("unknown command %q%s; the commands are %s", name, suggestion("", name, commandNames()), strings.Join(commandNames(), ", "))
+	return command{}, usagef("unknown command %q%s; the commands are %s", name, suggestion("", name, commandNames()),
+		strings.Join(commandNames(), ", "))
 }
 
 func commandNames() []string {

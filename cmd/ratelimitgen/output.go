@@ -39,8 +39,8 @@ func readOutput(path string) (output, error) {
 }
 
 // resolve follows symbolic links to the file at a path. info is nil if the file does not exist. The link itself must
-// not be replaced, so a link to a missing file is an error. So are all but regular files: reading a FIFO or a device may never end, and
-// a rename would replace it by a file.
+// not be replaced, so a link to a missing file is an error. So are all but regular files: reading a FIFO or a device may
+// never end, and a rename would replace it by a file.
 func resolve(path string) (target string, info fs.FileInfo, err error) {
 	if info, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return path, nil, nil
@@ -84,7 +84,8 @@ func (o output) foreign() bool {
 }
 
 // replaceFile writes a file, and creates its directory if necessary. At any time, even after a crash, the path
-// contains either the whole old file or the whole new one. A symbolic link stays, and its target is replaced, which keeps its permissions.
+// contains either the whole old file or the whole new one. A symbolic link stays, and its target is replaced, which keeps
+// its permissions.
 func replaceFile(path string, text []byte) error {
 	target, info, err := resolve(path)
 	if err != nil {

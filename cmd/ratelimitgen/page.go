@@ -148,8 +148,8 @@ func (a *pageArgs) opener() (func() (io.ReadCloser, error), error) {
 	return func() (io.ReadCloser, error) { return openTrace(a.trace) }, nil
 }
 
-// writeSVG writes the drawings. It replaces no files but earlier drawings, and follows no link: a directory can hold the files
-// of others. Without an error, it has written all.
+// writeSVG writes the drawings. It replaces no files but earlier drawings, and follows no link: a directory can hold the
+// files of others. Without an error, it has written all.
 func (a *pageArgs) writeSVG(p *page.Page) error {
 	if a.svg == "" {
 		return nil
@@ -165,7 +165,8 @@ func (a *pageArgs) writeSVG(p *page.Page) error {
 		case was.path != files[i]:
 			return fmt.Errorf("%s is a link: remove it, or name another directory with -svg", shown(files[i]))
 		case was.exists && !draw.IsFile(was.text):
-			return fmt.Errorf("%s exists, and is not a drawing of ratelimitgen: remove it, or name another directory with -svg", shown(files[i]))
+			return fmt.Errorf("%s exists, and is not a drawing of ratelimitgen: remove it, or name another directory with -svg",
+				shown(files[i]))
 		}
 	}
 	for i, picture := range pictures {

@@ -294,7 +294,8 @@ func TestWorkflowOnGitHub(t *testing.T) {
 	}
 }
 
-// The hooks are run as pre-commit runs them: by a shell's words, with the names of the files behind them unless they take none.
+// The hooks are run as pre-commit runs them: by a shell's words, with the names of the files behind them unless they take
+// none.
 func TestPreCommitHooks(t *testing.T) {
 	var hooks []struct {
 		ID, Name, Description, Entry, Language, Files string
@@ -424,7 +425,8 @@ func checkOut(t *testing.T, before, edit string) *checkout {
 	return c
 }
 
-// commitBase creates the repository without the edit, with the branch pr checked out. The branch later is where main goes on.
+// commitBase creates the repository without the edit, with the branch pr checked out. The branch later is where main goes
+// on.
 func (c *checkout) commitBase(before string) {
 	c.must(`git init -q --template= -b main .
 ratelimitgen generate limits/limits.yaml
@@ -441,7 +443,8 @@ var base struct {
 	files fstest.MapFS
 }
 
-// baseFiles returns a repository of commitBase. Making one takes a dozen processes, each of which costs tens of milliseconds.
+// baseFiles returns a repository of commitBase. Making one takes a dozen processes, each of which costs tens of
+// milliseconds.
 func baseFiles(t *testing.T) fs.FS {
 	base.once.Do(func() {
 		c := checkOut(t, "true", "echo more > file")

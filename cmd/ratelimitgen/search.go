@@ -28,8 +28,8 @@ func (s source) targets(pkg string) (list []target) {
 }
 
 // sourcesIn returns the files that arguments name, or the default, each once: for a directory, the limits.yaml in it; for
-// DIRECTORY/..., all of that name in and below it, as in patterns of packages, and those of any name from which code there was
-// generated. It also returns the generated files there whose source is gone.
+// DIRECTORY/..., all of that name in and below it, as in patterns of packages, and those of any name from which code there
+// was generated. It also returns the generated files there whose source is gone.
 func sourcesIn(args []string) (sources []source, leftOver []generatedFile, err error) {
 	if len(args) == 0 {
 		args = []string{defaultFile}
@@ -78,8 +78,8 @@ func sourcesIn(args []string) (sources []source, leftOver []generatedFile, err e
 	return sources, leftOver, nil
 }
 
-// newSource returns the source at a path. Its outputs are the files that were generated from it before: those among code, or else
-// one beside it. Without any, the output is the default one, for one of several files or for one alone.
+// newSource returns the source at a path. Its outputs are the files that were generated from it before: those among code, or
+// else one beside it. Without any, the output is the default one, for one of several files or for one alone.
 func newSource(path string, code []generatedFile, several bool) (source, error) {
 	s := source{path: path}
 	s.add(code)
@@ -174,8 +174,8 @@ type found struct {
 	code   []generatedFile
 }
 
-// filesBelow searches a directory and those below it that belong to the same module and that Go does not ignore, in all as many
-// files and directories.
+// filesBelow searches a directory and those below it that belong to the same module and that Go does not ignore, in all as
+// many files and directories.
 func filesBelow(root string, most int) (all found, err error) {
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

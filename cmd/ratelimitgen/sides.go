@@ -75,7 +75,8 @@ func filesOf(ref string) []string {
 func newSide(role, arg string) (side, error) {
 	r, inGit := parseRevision(arg)
 	if path.Base(slash(arg)) == "..." {
-		return side{}, usagef("%s must be one file, because each has a review of its own: %s", role, strings.Join(filesOf(r.ref), " or "))
+		return side{}, usagef("%s must be one file, because each has a review of its own: %s", role,
+			strings.Join(filesOf(r.ref), " or "))
 	}
 	if !inGit {
 		return fileSide(role, arg), nil
@@ -104,9 +105,9 @@ func gitSide(role string, r revision) side {
 	return side{role, r.name(), &r, root, r.read}
 }
 
-// inRepository returns the name of the side in its repository, whatever the current directory is: a path from the root, after
-// the ref of a file in git. It returns other names as they are, such as the name of the file that is compared in place of a
-// missing one, and of a file in no repository.
+// inRepository returns the name of the side in its repository, whatever the current directory is: a path from the root,
+// after the ref of a file in git. It returns other names as they are, such as the name of the file that is compared in place
+// of a missing one, and of a file in no repository.
 func (f side) inRepository(name string) string {
 	root := f.root
 	if root == "" && f.in == nil {
@@ -174,8 +175,9 @@ var (
 	noNew = absence{"A", "no longer exists", "removed", "is new"}
 )
 
-// replacement returns the file that is compared in place of a missing one, from which it was moved or to which, or else an empty one; and a remark
-// about it. An empty file has the package of the present one, so that the review reports the limits only.
+// replacement returns the file that is compared in place of a missing one, from which it was moved or to which, or else an
+// empty one; and a remark about it. An empty file has the package of the present one, so that the review reports the limits
+// only.
 func (a absence) replacement(missing, old, new side, present limitsFile) (limitsFile, string) {
 	other, shared := mostAlike(present, missing.root, changedFiles(a.filter, old, new), func(path string) side {
 		if missing.in != nil {
@@ -196,8 +198,8 @@ func (a absence) replacement(missing, old, new side, present limitsFile) (limits
 		name, a.state, printable.Line(other.Name), a.which, shared, len(present.Limits))
 }
 
-// readOld reads the file of -against, for a command that reads the file path, and returns a remark about it. If it does not exist
-// at that revision, the file is compared with the one that it was moved from, or with an empty one, as by diff.
+// readOld reads the file of -against, for a command that reads the file path, and returns a remark about it. If it does not
+// exist at that revision, the file is compared with the one that it was moved from, or with an empty one, as by diff.
 func readOld(s streams, against, path string, file *spec.File, color *choice) (*spec.File, string, error) {
 	old, err := newSide("OLD", against)
 	if err != nil {
@@ -219,7 +221,8 @@ func readOld(s streams, against, path string, file *spec.File, color *choice) (*
 // root. It is empty for the index and on errors of git: then a moved file is not found, and the diff is still right.
 func changedFiles(filter string, old, new side) (paths []string) {
 	// Without renames, because git would guess them by the text, and mostAlike does by the limits.
-	args := []string{"diff", "--no-ext-diff", "--no-renames", "--ignore-submodules", "--name-only", "-z", "--diff-filter=" + filter}
+	args := []string{"diff", "--no-ext-diff", "--no-renames", "--ignore-submodules", "--name-only", "-z",
+		"--diff-filter=" + filter}
 	switch {
 	case old.in.ref == "" || new.in != nil && new.in.ref == "":
 		return nil

@@ -39,10 +39,12 @@ sqlstore.Options{KeepOverrides: -1}, and call Erase as MIGRATOR.
 func prepareSQL(flags *flag.FlagSet) action {
 	var of choice
 	names := dialectNames()
-	of.declare(flags, "dialect", fmt.Sprintf("print it for the database `NAME`: %s (default %s)", alternatives(names), names[0]), names...)
+	of.declare(flags, "dialect", fmt.Sprintf("print it for the database `NAME`: %s (default %s)", alternatives(names),
+		names[0]), names...)
 	from := flags.String("from", "", "print what keeps the stored data across the edit of `OLD`, such as main:limits.yaml")
 	grants := flags.String("grants", "", "print the privileges of the roles `APP,MIGRATOR`, or of one role for both")
-	appendOnly := flags.Bool("append-only", false, "with -grants, let APP add to the log of operators, and not change or delete its entries")
+	appendOnly := flags.Bool("append-only", false,
+		"with -grants, let APP add to the log of operators, and not change or delete its entries")
 	table := flags.String("table", dialect.DefaultTable, "create `TABLE`, or SCHEMA.TABLE (default "+dialect.DefaultTable+")")
 	return func(s streams, args []string) error {
 		if *table == "" {

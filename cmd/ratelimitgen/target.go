@@ -27,8 +27,8 @@ type target struct {
 // defaultOutput is the name of the generated file without -o.
 const defaultOutput = "limits.gen.go"
 
-// outputFor returns the output of a file from which no code was generated yet. go generate runs in the directory of the package
-// for the limits, if there is one; users run the tool in any directory.
+// outputFor returns the output of a file from which no code was generated yet. go generate runs in the directory of the
+// package for the limits, if there is one; users run the tool in any directory.
 func outputFor(source string, several bool) string {
 	if os.Getenv("GOPACKAGE") != "" && !several {
 		return defaultOutput
@@ -41,7 +41,8 @@ func (t target) code(file *spec.File) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gen.Generate(file, gen.Options{Package: pkg, Source: t.sourceFromOutput(), ImportPath: importPath(filepath.Dir(t.output))})
+	return gen.Generate(file, gen.Options{Package: pkg, Source: t.sourceFromOutput(),
+		ImportPath: importPath(filepath.Dir(t.output))})
 }
 
 func (t target) packageName(file *spec.File) (string, error) {
@@ -70,8 +71,8 @@ func (t target) goGeneratePackage() string {
 	return strings.TrimSuffix(os.Getenv("GOPACKAGE"), "_test") // the directive may be in an external test
 }
 
-// packageBefore returns the package of the output that was generated before: it stays, so that a name which was given once by -package
-// need not be given again.
+// packageBefore returns the package of the output that was generated before: it stays, so that a name which was given once
+// by -package need not be given again.
 func (t target) packageBefore() string {
 	if _, ours, err := generatedAt(t.output); err != nil || !ours {
 		return ""
@@ -161,8 +162,8 @@ func (t target) problem(now output, code []byte) string {
 
 const foreignRemedy = "move it or pass -force"
 
-// firstDifference shows the first line that differs between two versions of a file, with its number: enough to see whether the
-// source or the program has changed. Git shows the rest, once the file is generated.
+// firstDifference shows the first line that differs between two versions of a file, with its number: enough to see whether
+// the source or the program has changed. Git shows the rest, once the file is generated.
 func firstDifference(before, after string) string {
 	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
 	n := 0
@@ -190,22 +191,25 @@ func (t target) orphan(f generatedFile) render.Stale {
 	case !f.sourceExists():
 		return leftOver(f)
 	case f.source == t.sourceFromOutput():
-		return render.Stale{Path: shown(f.path), Problem: "is left over: it is not the output of this command, and a package can contain only one generated file", Remedy: removal(f)}
+		return render.Stale{Path: shown(f.path),
+			Problem: "is left over: it is not the output of this command, and a package can contain only one generated file", Remedy: removal(f)}
 	}
-	return render.Stale{Path: shown(f.path), Problem: "is generated from " + shown(f.sourcePath()) + ", and a package can contain the limits of only one file, not of " + shown(t.source) + " too", Remedy: secondRemedy}
+	return render.Stale{Path: shown(f.path), Problem: "is generated from " + shown(f.sourcePath()) +
+		", and a package can contain the limits of only one file, not of " + shown(t.source) + " too", Remedy: secondRemedy}
 }
 
 const secondRemedy = "write all limits in one file, or generate into another directory with -o"
 
 // leftOver reports a generated file whose source is gone.
 func leftOver(f generatedFile) render.Stale {
-	return render.Stale{Path: shown(f.path), Problem: "is left over: its source " + shown(f.source) + " no longer exists", Remedy: removal(f)}
+	return render.Stale{Path: shown(f.path), Problem: "is left over: its source " + shown(f.source) + " no longer exists",
+		Remedy: removal(f)}
 }
 
 func removal(f generatedFile) string { return "run: rm " + quoted(slash(f.path)) }
 
-// refuseSecond returns an error if the package has code of another file that exists: it would no longer compile, or the output
-// would be replaced, which force allows.
+// refuseSecond returns an error if the package has code of another file that exists: it would no longer compile, or the
+// output would be replaced, which force allows.
 func (t target) refuseSecond(force bool) error {
 	files, err := generatedIn(filepath.Dir(t.output))
 	if err != nil {
@@ -228,7 +232,8 @@ func schemaBeside(path string) string {
 	return directory + strings.Join(strings.Fields(name), "-") + ".schema.json"
 }
 
-// staleSchema returns the path of the JSON Schema beside a limits.yaml if it is one that another version wrote, and otherwise "".
+// staleSchema returns the path of the JSON Schema beside a limits.yaml if it is one that another version wrote, and
+// otherwise "".
 func staleSchema(source string) string {
 	path := schemaBeside(source)
 	now, err := readOutput(path)
@@ -245,7 +250,8 @@ func staleOf(source string, targets []target, file *spec.File) (found []render.S
 		found, err = append(found, stale...), errors.Join(err, failed)
 	}
 	if path := staleSchema(source); path != "" {
-		one := render.Stale{Path: shown(path), Problem: "is the schema of another version of ratelimitgen", Remedy: "run: go tool ratelimitgen schema > " + quoted(slash(path))}
+		one := render.Stale{Path: shown(path), Problem: "is the schema of another version of ratelimitgen",
+			Remedy: "run: go tool ratelimitgen schema > " + quoted(slash(path))}
 		if len(targets) > 0 {
 			one.Remedy = "run: " + targets[0].commandLine()
 		}

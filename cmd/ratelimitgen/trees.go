@@ -46,8 +46,8 @@ func (t tree) argument(file string) string {
 	return revision{t.in.ref, t.path + file}.name()
 }
 
-// files returns the paths of the files of limits below the directory: in the working tree, of its module, and in a commit, of all modules,
-// whose paths it returns too.
+// files returns the paths of the files of limits below the directory: in the working tree, of its module, and in a commit,
+// of all modules, whose paths it returns too.
 func (t tree) files() (files []string, modules map[string]bool, err error) {
 	if t.in != nil {
 		return revision{t.in.ref, t.path + "."}.filesBelow()
@@ -69,7 +69,8 @@ func (t tree) files() (files []string, modules map[string]bool, err error) {
 	return files, nil, err
 }
 
-// filesBelow returns the files named limits.yaml in and below a directory of a commit, as paths below it, and the directories of modules.
+// filesBelow returns the files named limits.yaml in and below a directory of a commit, as paths below it, and the
+// directories of modules.
 func (r revision) filesBelow() (files []string, modules map[string]bool, err error) {
 	root, err := r.fromRoot()
 	if err != nil {
@@ -100,8 +101,8 @@ func (r revision) filesBelow() (files []string, modules map[string]bool, err err
 	return files, modules, nil
 }
 
-// ofModule returns those files that belong to the module of the directory, and that Go does not ignore, given those of the directories
-// below it that are modules.
+// ofModule returns those files that belong to the module of the directory, and that Go does not ignore, given those of the
+// directories below it that are modules.
 func ofModule(files []string, isModule func(dir string) bool) []string {
 	return slices.DeleteFunc(files, func(file string) bool {
 		for dir := path.Dir(file); dir != "."; dir = path.Dir(dir) {
@@ -113,7 +114,8 @@ func ofModule(files []string, isModule func(dir string) bool) []string {
 	})
 }
 
-// inCommit returns the path from the root of the repository of a file that is an argument REF:PATH, and the argument if it is none.
+// inCommit returns the path from the root of the repository of a file that is an argument REF:PATH, and the argument if it
+// is none.
 func inCommit(arg string) string {
 	if r, inGit := parseRevision(arg); inGit {
 		if from, err := r.fromRoot(); err == nil {

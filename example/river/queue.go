@@ -1,6 +1,7 @@
 // Package river schedules work by a limit: a job waits in a queue until the tokens that it needs can be used. The tokens are
-// reserved, and the job is inserted, in one transaction, with River as the queue; the worker settles for the tokens it has used in
-// the transaction that completes the job. It is a module of its own, so that programs with limits do not depend on River.
+// reserved, and the job is inserted, in one transaction, with River as the queue; the worker settles for the tokens it has
+// used in the transaction that completes the job. It is a module of its own, so that programs with limits do not depend on
+// River.
 package river
 
 import (
@@ -63,9 +64,9 @@ type Worker struct {
 	Complete func(context.Context, Completion) (used int64, err error)
 }
 
-// Work completes a job. It settles in the transaction that completes the job, so that it settles once, however often the job is
-// tried. A job that fails for good gives its tokens back; River records that failure later, so that a crash in between may
-// give them back twice.
+// Work completes a job. It settles in the transaction that completes the job, so that it settles once, however often the job
+// is tried. A job that fails for good gives its tokens back; River records that failure later, so that a crash in between
+// may give them back twice.
 func (w *Worker) Work(ctx context.Context, job *river.Job[Completion]) error {
 	used, failed := w.Complete(ctx, job.Args)
 	if failed != nil && job.Attempt < job.MaxAttempts {

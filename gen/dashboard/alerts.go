@@ -40,7 +40,8 @@ func Alerts(f *spec.File) ([]byte, error) {
 	// A blocked limit denies everything, and one that is off nothing.
 	if among := inMode(f, runtime.ModeEnforce); among != "" {
 		q.Denied = perLimit("15m", among, outcomes(runtime.OutcomeDenied))
-		q.Decided = perLimit("15m", among, outcomes(runtime.OutcomeAllowed, runtime.OutcomeDelayed, runtime.OutcomeChecked, runtime.OutcomeDenied))
+		q.Decided = perLimit("15m", among, outcomes(runtime.OutcomeAllowed, runtime.OutcomeDelayed, runtime.OutcomeChecked,
+			runtime.OutcomeDenied))
 	}
 	if among := inMode(f, runtime.ModeShadow); among != "" {
 		q.WouldDeny = perLimit("1h", among, outcomes(runtime.OutcomeShadowDenied))

@@ -150,7 +150,8 @@ func outcomes(some ...runtime.Outcome) string {
 var failed = []runtime.Outcome{runtime.OutcomeError, runtime.OutcomeFailedOpen, runtime.OutcomeFailedLocal}
 
 // taking are the outcomes of requests that have taken tokens from the store.
-var taking = []runtime.Outcome{runtime.OutcomeAllowed, runtime.OutcomeDelayed, runtime.OutcomeShadowDelayed, runtime.OutcomeCharged}
+var taking = []runtime.Outcome{runtime.OutcomeAllowed, runtime.OutcomeDelayed, runtime.OutcomeShadowDelayed,
+	runtime.OutcomeCharged}
 
 func overview() []panel {
 	var durations []series
@@ -162,26 +163,31 @@ func overview() []panel {
 		graph("Requests by outcome", "All limits together. A call of several limits is a request of each. The line limiter.Mode is there only while that option is on.", "reqps",
 			series{rate(observe.Requests, observe.LabelOutcome), "{{outcome}}"},
 			series{rate(observe.Relaxed, "") + " > 0", "limiter.Mode"}),
-		graph("Denied by limit", "", "reqps", series{rate(observe.Requests, observe.LabelLimit, outcomes(runtime.OutcomeDenied)), "{{limit}}"}),
+		graph("Denied by limit", "", "reqps",
+			series{rate(observe.Requests, observe.LabelLimit, outcomes(runtime.OutcomeDenied)), "{{limit}}"}),
 		graph("Time in the store", "Half, 95 % and 99 % of the calls take at most as long. Calls that are answered from memory are not included.", "s", durations...),
 		graph("Failures of the store", "Requests for which the store has failed: error is returned to the caller, failed_open passes uncounted, and failed_local is decided from the memory of the process.", "reqps",
-			series{rate(observe.Requests, observe.LabelLimit+", "+observe.LabelOutcome, outcomes(failed...)), "{{limit}}: {{outcome}}"}),
+			series{rate(observe.Requests, observe.LabelLimit+", "+observe.LabelOutcome, outcomes(failed...)),
+				"{{limit}}: {{outcome}}"}),
 	}
 }
 
 // quantile is a quantile of the time in the store.
 func quantile(q, window string) string {
-	return fmt.Sprintf("histogram_quantile(%s, sum by (le) (rate(%s_bucket[%s])))", q, observe.StoreDuration.Prometheus(), window)
+	return fmt.Sprintf("histogram_quantile(%s, sum by (le) (rate(%s_bucket[%s])))", q,
+		observe.StoreDuration.Prometheus(), window)
 }
 
 func panelsOf(l *spec.Limit) []panel {
 	name := observe.LabelLimit + "=" + strconv.Quote(l.Policy.Name)
-	keys := graph("Near the limit, and denied", "Keys: how many different ones were denied in the last minute, in the process that has denied most. Near: requests per second that left less than a tenth of the capacity.", "short",
+	keys := graph("Near the limit, and denied",
+		"Keys: how many different ones were denied in the last minute, in the process that has denied most. Near: requests per second that left less than a tenth of the capacity.", "short",
 		series{"max(" + selector(observe.DeniedKeys.Prometheus(), name) + ")", "keys denied"},
 		series{rate(observe.Near, "", name), "near"})
 	if l.Policy.Warn.Len() > 0 {
 		keys.Description += " Crossed: requests per second that crossed a threshold of warn."
-		keys.Targets = append(keys.Targets, series{rate(observe.Warnings, observe.LabelThreshold, name), "{{threshold}} % crossed"})
+		keys.Targets = append(keys.Targets, series{rate(observe.Warnings, observe.LabelThreshold, name),
+			"{{threshold}} % crossed"})
 	}
 	about := strings.Join(describe.Words(l), " ")
 	if l.Doc != "" {
@@ -230,9 +236,11 @@ func slots(l *spec.Limit, name string) panel {
 	}
 	perSecond := func(some ...runtime.Outcome) string { return rate(observe.Tokens, "", name, outcomes(some...)) }
 	return graph("Slots per second", "Slots that all keys together acquire, release and lose per second. A slot that is lost was held for longer than its hold, "+
-		words.List(slices.Compact(holds), "or")+", without being renewed; one that is neither released nor lost belongs to a process that has crashed. At once, "+
+		words.List(slices.Compact(holds), "or")+
+		", without being renewed; one that is neither released nor lost belongs to a process that has crashed. At once, "+
 		words.Holder(spec.PartNames(l.Key))+" can hold "+words.List(most, "or")+".", "short",
-		series{perSecond(taking...), "acquired"}, series{perSecond(runtime.OutcomeReleased), "released"}, series{perSecond(runtime.OutcomeSlotLost), "lost"})
+		series{perSecond(taking...), "acquired"}, series{perSecond(runtime.OutcomeReleased), "released"},
+		series{perSecond(runtime.OutcomeSlotLost), "lost"})
 }
 
 // lines are the rate and the capacity of a limit, in each plan.

@@ -21,9 +21,9 @@ type Description struct {
 	Rule string
 	// Sentences are the others, the most important first. With Plans, they are the ones that all limited plans have in common.
 	Sentences []string
-	// Worst says how many tokens can be used in a period at most, see [bounds.Within]: "Worst case: 30 in any minute.", or how many
-	// slots can be held. If
-	// reservations have no bound, the number is for callers who do not reserve. It is empty for an element of Plans without numbers.
+	// Worst says how many tokens can be used in a period at most, see [bounds.Within]: "Worst case: 30 in any minute.", or how
+	// many slots can be held. If reservations have no bound, the number is for callers who do not reserve. It is empty for an
+	// element of Plans without numbers.
 	Worst string
 	// Plans describe what differs between the plans of the limit, in their order.
 	Plans []Description
@@ -64,7 +64,8 @@ func Limit(l *spec.Limit) *Description {
 		plan := Limit(of)
 		if bounded && of.CountsOnly() {
 			// Operators can give its keys what they can give those of the other plans.
-			plan.Sentences = slices.DeleteFunc(plan.Sentences, func(s string) bool { return slices.Contains(fields.OverridesWords(of), s) })
+			plan.Sentences = slices.DeleteFunc(plan.Sentences,
+				func(s string) bool { return slices.Contains(fields.OverridesWords(of), s) })
 		}
 		d.Plans = append(d.Plans, *plan)
 		if of.Unlimited() || of.Zero() || bounded && of.CountsOnly() {

@@ -11,11 +11,12 @@ import (
 )
 
 // Files returns the changes from one file to another: first of the file, then of each limit in the order of the new
-// file, then the removed limits; then the same of groups. It compares effective values, given or not: period: 60s equals period: 1m, and a
-// capacity that is left out changes with the rate. The order of limits, comments and notation are not compared.
+// file, then the removed limits; then the same of groups. It compares effective values, given or not: period: 60s equals
+// period: 1m, and a capacity that is left out changes with the rate. The order of limits, comments and notation are not
+// compared.
 //
-// A removed and an added limit are reported as one renamed limit if they are alike. That is a guess, which is returned too; see
-// [ids.Changes].
+// A removed and an added limit are reported as one renamed limit if they are alike. That is a guess, which is returned too;
+// see [ids.Changes].
 func Files(old, new *spec.File) ([]Change, Renames) {
 	renamed := RenamesOf(old, new)
 	changes := slices.Concat(diffFields(values.File, old, new, sideOfFile), diffPlanNames(old, new, renamed))
@@ -80,7 +81,8 @@ func diffFields[T any](values []fields.Value[T], old, new *T, side func(*T, stri
 // diffPlans returns the changes of a limit, except for its name.
 func diffPlans(old, new *spec.Limit, renamed Renames) (changes []Change) {
 	if len(old.Plans)+len(new.Plans) == 0 {
-		return slices.DeleteFunc(diffFields(values.Limit, old, new, sideOfLimit), func(c Change) bool { return c.Field == "capacity" && eitherCounts(old, new) })
+		return slices.DeleteFunc(diffFields(values.Limit, old, new, sideOfLimit),
+			func(c Change) bool { return c.Field == "capacity" && eitherCounts(old, new) })
 	}
 	if len(old.Plans) == 0 || len(new.Plans) == 0 {
 		oldSide, newSide := wholeLimit(old), wholeLimit(new)
@@ -110,7 +112,8 @@ func diffPlans(old, new *spec.Limit, renamed Renames) (changes []Change) {
 func diffByPlan(f fields.Value[spec.Limit], old, new *spec.Limit, pairs []PlanPair) (changes []Change) {
 	limited := 0
 	for _, p := range pairs {
-		if p.Old == nil || p.New == nil || eitherCounts(p.Old, p.New) && !slices.Contains([]string{"rate", "count", "period"}, f.Name) {
+		if p.Old == nil || p.New == nil ||
+			eitherCounts(p.Old, p.New) && !slices.Contains([]string{"rate", "count", "period"}, f.Name) {
 			continue
 		}
 		of, becomes := p.New, p.Old.Numberless() || p.New.Numberless()
@@ -137,8 +140,8 @@ func diffByPlan(f fields.Value[spec.Limit], old, new *spec.Limit, pairs []PlanPa
 	return changes
 }
 
-// eitherCounts reports whether the rate of a limit, or of a plan, is unlimited and counted before or after. Its capacity, and the other
-// numbers of a plan, come or go with it.
+// eitherCounts reports whether the rate of a limit, or of a plan, is unlimited and counted before or after. Its capacity,
+// and the other numbers of a plan, come or go with it.
 func eitherCounts(old, new *spec.Limit) bool { return old.CountsOnly() || new.CountsOnly() }
 
 // diffPlanNames returns the plans that were renamed.
@@ -185,7 +188,8 @@ func diffMethod(old, new *spec.Group) []Change {
 	oldSide, newSide := wholeGroup(old), wholeGroup(new)
 	oldSide.Value, newSide.Value = old.Method(), new.Method()
 	same := spec.EffectiveMembers(old.Members()) == spec.EffectiveMembers(new.Members())
-	if oldSide.Value == newSide.Value || !same && slices.Equal(spec.SharedNames(old), spec.SharedNames(new)) && slices.Equal(old.Verbs(), new.Verbs()) {
+	if oldSide.Value == newSide.Value ||
+		!same && slices.Equal(spec.SharedNames(old), spec.SharedNames(new)) && slices.Equal(old.Verbs(), new.Verbs()) {
 		return nil
 	}
 	oldSide.Given, newSide.Given = false, false

@@ -8,12 +8,13 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// diffExceptions returns a change for each key whose exception was added, removed or changed: those of the new side in its order,
-// and then those that were removed.
+// diffExceptions returns a change for each key whose exception was added, removed or changed: those of the new side in its
+// order, and then those that were removed.
 func diffExceptions(old, new *spec.Limit, renamed Renames) (changes []Change) {
 	before := byName(old.Exceptions, func(x *spec.Exception) string { return x.Given.Key })
 	add := func(was, is *spec.Exception) {
-		changes = append(changes, Change{Kind: ids.ExceptionsChanged, Field: "exceptions", Old: exceptionSide(old, was), New: exceptionSide(new, is)})
+		changes = append(changes, Change{Kind: ids.ExceptionsChanged, Field: "exceptions", Old: exceptionSide(old, was),
+			New: exceptionSide(new, is)})
 	}
 	for _, is := range new.Exceptions {
 		was := before[is.Given.Key]

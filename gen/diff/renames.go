@@ -110,8 +110,8 @@ func byName[T any](list []*T, name func(*T) string) map[string]*T {
 }
 
 // planRenames guesses which plans were renamed. An added plan is a removed one renamed if both have the same numbers in all
-// limits with plans on both sides, and no other added or removed plan has. If there is no such limit, both must have the same
-// place among equally many plans.
+// limits with plans on both sides, and no other added or removed plan has. If there is no such limit, both must have the
+// same place among equally many plans.
 func planRenames(old, new *spec.File) map[string]string {
 	removed, added := plansWithout(old, new), plansWithout(new, old)
 	candidates := map[string][]string{}
@@ -159,7 +159,8 @@ func samePlan(old, new *spec.File, oldName, newName string) bool {
 		compared = true
 		for _, f := range values.Limit {
 			// A value that is the same for all plans does not identify one, and may have changed for all of them.
-			if f.ByPlan && varies(f, o) && varies(f, limit) && f.Effective(o.ForPlan(oldName)) != f.Effective(limit.ForPlan(newName)) {
+			if f.ByPlan && varies(f, o) && varies(f, limit) &&
+				f.Effective(o.ForPlan(oldName)) != f.Effective(limit.ForPlan(newName)) {
 				return false
 			}
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/diag"
 )
 
-// Comments returns the text of each comment in a limits.yaml after its #, in their order; none for a file that is not YAML. The
-// nodes of the YAML reader do not have all of them. Outside of the texts of values, a # begins one after a space, a quote, a bracket,
-// a comma or a colon.
+// Comments returns the text of each comment in a limits.yaml after its #, in their order; none for a file that is not YAML.
+// The nodes of the YAML reader do not have all of them. Outside of the texts of values, a # begins one after a space, a
+// quote, a bracket, a comma or a colon.
 func Comments(src []byte) (comments []string) {
 	source := diag.NewSource("", string(src))
 	root := New(source).root()

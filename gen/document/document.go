@@ -23,8 +23,8 @@ type Document struct {
 	muted map[*yaml.Node]bool
 	// first are the diagnostics that are described; the others are only counted. Nil for the first that are found.
 	first *firstPlaces
-	// Compared counts the words with which wrong ones were compared to find their meaning, most of the work of a diagnostic. It is at
-	// most [MostCompared].
+	// Compared counts the words with which wrong ones were compared to find their meaning, most of the work of a diagnostic. It
+	// is at most [MostCompared].
 	Compared int
 }
 
@@ -33,8 +33,8 @@ func New(source *diag.Source) *Document {
 	return &Document{Source: source, muted: map[*yaml.Node]bool{}}
 }
 
-// Again returns an empty document of the same text, for a second reading that describes the first [diag.MaxDiagnostics] errors in
-// the order of the file. The errors of d must be sorted, and more than that.
+// Again returns an empty document of the same text, for a second reading that describes the first [diag.MaxDiagnostics]
+// errors in the order of the file. The errors of d must be sorted, and more than that.
 func (d *Document) Again() *Document {
 	again := New(d.Source)
 	again.first = firstOf(d.Found)
@@ -82,7 +82,8 @@ func (d *Document) Report(at diag.Span, broken *ids.Meaning, help, format string
 	if d.inside != "" {
 		message = d.inside + ": " + message
 	}
-	d.Found = append(d.Found, diag.Diagnostic{ID: broken.ID, File: d.Source.Name, Note: d.Source.Note(at, diag.OneLine(message)), Help: diag.OneLine(help)})
+	d.Found = append(d.Found, diag.Diagnostic{ID: broken.ID, File: d.Source.Name,
+		Note: d.Source.Note(at, diag.OneLine(message)), Help: diag.OneLine(help)})
 }
 
 // Enter adds a limit, or a part of one, to what begins all messages, until leave is called.
@@ -115,8 +116,8 @@ func (d *Document) Nearest(text string, known func() []string) string {
 	return diag.Nearest(text, list)
 }
 
-// MostCompared bounds the words that are compared for one file, so that the last of 100 wrong names in a file with 2,000 limits
-// still has a suggestion.
+// MostCompared bounds the words that are compared for one file, so that the last of 100 wrong names in a file with 2,000
+// limits still has a suggestion.
 const MostCompared = 250_000
 
 // Offer offers replacements for the text of the last diagnostic, the likeliest first. Empty offers, and those that are

@@ -49,8 +49,8 @@ func (d *Document) Entries(node *yaml.Node, at diag.Span, what, help string) ([]
 // thousandsForm is the rest of a number after a comma, which begins the name of a field in {rate: 10,000}.
 var thousandsForm = regexp.MustCompile(`^[0-9]{3}$`)
 
-// commaInNumber reports a number with a comma between its digits, which ends the value in a map with braces, and returns whether
-// a name is the rest of it. The value belongs to the name, and before is the value of the name before it.
+// commaInNumber reports a number with a comma between its digits, which ends the value in a map with braces, and returns
+// whether a name is the rest of it. The value belongs to the name, and before is the value of the name before it.
 func (d *Document) commaInNumber(entries []Entry, before, name, value *yaml.Node) bool {
 	rest := d.Source.From(diag.Pos{Line: before.Line, Column: before.Column})
 	if value.Tag != "!!null" || value.Value != "" || !thousandsForm.MatchString(name.Value) || before.Line != name.Line {
@@ -68,7 +68,8 @@ func (d *Document) commaInNumber(entries []Entry, before, name, value *yaml.Node
 	if len(entries) > 0 && entries[len(entries)-1].Value == before {
 		what = entries[len(entries)-1].Name
 	}
-	d.Report(diag.Spanning(diag.Pos{Line: before.Line, Column: before.Column}, number), ids.NotWhole, "", "%s must not have commas, which separate the fields of a map: %s", what, number)
+	d.Report(diag.Spanning(diag.Pos{Line: before.Line, Column: before.Column}, number), ids.NotWhole, "",
+		"%s must not have commas, which separate the fields of a map: %s", what, number)
 	d.Offer(strings.ReplaceAll(number, ",", "_"))
 	d.Mute(value)
 	return true

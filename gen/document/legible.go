@@ -42,7 +42,8 @@ func (d *Document) legibleLine(number int, line string) bool {
 		}
 		switch {
 		case unicode.Is(unicode.Bidi_Control, r):
-			d.Report(at, ids.ControlCharacter, "delete it", "the character %U is invisible and can reorder the text around it on the screen", r)
+			d.Report(at, ids.ControlCharacter, "delete it",
+				"the character %U is invisible and can reorder the text around it on the screen", r)
 		// A joiner gets here only if it is stray.
 		case invisible(r), isJoiner(r):
 			d.Report(at, ids.ControlCharacter, "delete it", "the character %U is invisible", r)
@@ -59,13 +60,15 @@ func (d *Document) legibleLine(number int, line string) bool {
 func (d *Document) noConflictMarkers() bool {
 	for i, line := range d.Source.Lines {
 		if diag.ConflictForm.MatchString(line) {
-			d.Report(d.Source.WholeLine(i+1), ids.Syntax, "keep one of the two sides, and delete the lines with <<<<<<<, ======= and >>>>>>>",
+			d.Report(d.Source.WholeLine(i+1), ids.Syntax,
+				"keep one of the two sides, and delete the lines with <<<<<<<, ======= and >>>>>>>",
 				"the file has an unresolved merge conflict")
 			return false
 		}
 		if indent := diag.IndentForm.FindStringSubmatchIndex(line); indent != nil {
 			first, _ := utf8.DecodeRuneInString(line[indent[2]:])
-			d.Report(diag.Spanning(diag.Pos{Line: i + 1, Column: 1 + indent[2]}, line[indent[2]:indent[3]]), ids.Syntax, "indent with spaces",
+			d.Report(diag.Spanning(diag.Pos{Line: i + 1, Column: 1 + indent[2]}, line[indent[2]:indent[3]]), ids.Syntax,
+				"indent with spaces",
 				"the indentation has the character %U, which looks like a space but is not one", first)
 			return false
 		}
@@ -103,5 +106,6 @@ func invisible(r rune) bool {
 	case strings.ContainsRune("\u115F\u1160\u3164\uFFA0", r): // Hangul fillers, which count as letters
 		return true
 	}
-	return unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r) || r >= '\U000E0000' && r <= '\U000E0FFF'
+	return unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r) ||
+		r >= '\U000E0000' && r <= '\U000E0FFF'
 }

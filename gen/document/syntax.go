@@ -128,7 +128,8 @@ func (m commonMistake) find(s *diag.Source, line int, problem string) (diag.Span
 	if place == nil {
 		return diag.Span{}, false
 	}
-	return diag.Spanning(diag.Pos{Line: line, Column: 1 + utf8.RuneCountInString(text[:place[2]])}, strings.TrimRight(text[place[2]:place[3]], " \t")), true
+	return diag.Spanning(diag.Pos{Line: line, Column: 1 + utf8.RuneCountInString(text[:place[2]])},
+		strings.TrimRight(text[place[2]:place[3]], " \t")), true
 }
 
 // mostReread bounds the bytes that [faultyLine] parses again, so that its time is linear in the file.

@@ -14,8 +14,8 @@ const blank = " \t"
 // Text is the place of a scalar: from a byte of a line to before one of a line. Its lines count from 0.
 type Text struct {
 	Line, From, EndLine, End int
-	// Block means the lines of a text after | or >, and Indent is their indentation. Counted means that the header says how far they
-	// are indented.
+	// Block means the lines of a text after | or >, and Indent is their indentation. Counted means that the header says how far
+	// they are indented.
 	Block, Counted bool
 	Indent         int
 }
@@ -33,8 +33,8 @@ func (t Text) In(line int, text string) (from, end int) {
 	return from, end
 }
 
-// TextsOf returns the place of a scalar in a block whose entries are indented by some columns: one, or for a text after | or >
-// that of the header, and then that of its lines. The nodes of the YAML reader have no ends.
+// TextsOf returns the place of a scalar in a block whose entries are indented by some columns: one, or for a text after | or
+// > that of the header, and then that of its lines. The nodes of the YAML reader have no ends.
 func TextsOf(source *diag.Source, n *yaml.Node, indent int) []Text {
 	rest := source.From(diag.Pos{Line: n.Line, Column: n.Column})
 	t := Text{Line: n.Line - 1, From: len(source.Lines[n.Line-1]) - len(rest)}
@@ -78,8 +78,8 @@ func endOfPlain(lines []string, line, i int, value string) (int, int) {
 	return line, i
 }
 
-// blockAfter returns the lines of the text after a header: those that are indented further than the block that it is in, with the
-// empty ones between them, and those after them too if the header has a +.
+// blockAfter returns the lines of the text after a header: those that are indented further than the block that it is in,
+// with the empty ones between them, and those after them too if the header has a +.
 func blockAfter(lines []string, line int, header string, indent int) Text {
 	t := Text{Line: line + 1, EndLine: line, Block: true, Counted: strings.ContainsAny(header, "123456789")}
 	for i := t.Line; i < len(lines); i++ {

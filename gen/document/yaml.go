@@ -11,8 +11,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/ids"
 )
 
-// Root returns the root of the file's only YAML document, or reports why it has none and returns nil: the text may not be legible,
-// or not be YAML.
+// Root returns the root of the file's only YAML document, or reports why it has none and returns nil: the text may not be
+// legible, or not be YAML.
 func (d *Document) Root() *yaml.Node {
 	if !d.legible() || !d.noConflictMarkers() {
 		return nil
@@ -28,7 +28,8 @@ func (d *Document) root() *yaml.Node {
 		return d.only(first, decoder, reader)
 	}
 	if errors.Is(err, io.EOF) {
-		d.Report(diag.Spanning(diag.Pos{Line: 1, Column: 1}, ""), ids.EmptyFile, "begin with version: 1", "the file has no content")
+		d.Report(diag.Spanning(diag.Pos{Line: 1, Column: 1}, ""), ids.EmptyFile, "begin with version: 1",
+			"the file has no content")
 		return nil
 	}
 	d.syntaxError(err, reader.line())

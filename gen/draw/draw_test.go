@@ -76,7 +76,8 @@ func drawn(t *testing.T, name string, policies []runtime.Policy) (tokens, envelo
 	return Tokens(name, s, runs...), envelope
 }
 
-// readme are the pictures that README.md shows, which have files of their own. The others are in pictures.html, with one style sheet.
+// readme are the pictures that README.md shows, which have files of their own. The others are in pictures.html, with one
+// style sheet.
 var readme = []string{"fixed-window-tokens", "precise-tokens", "send-message-tokens", "sliding-window-tokens", "token-bucket-tokens"}
 
 func TestPictures(t *testing.T) {

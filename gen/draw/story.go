@@ -51,8 +51,8 @@ const (
 // full key has, requests at twice the rate, and quiet until the key is full again. If the limit can be reserved, the
 // requests reserve, and the burst is what a full key has.
 //
-// The story of a limit in flight is one of work that runs for half a hold: a burst, of which one holder crashes and never releases
-// its slots, and then twice as much as there is room for.
+// The story of a limit in flight is one of work that runs for half a hold: a burst, of which one holder crashes and never
+// releases its slots, and then twice as much as there is room for.
 func StandardStory(p *runtime.Policy) Story {
 	size := sizeOf(p)
 	count := max(1, int64(math.Ceil(size.span/perCapacity)))
@@ -297,8 +297,8 @@ func Unit(p *runtime.Policy) time.Duration {
 	return time.Duration(sizeOf(p).unit)
 }
 
-// Edges returns the starts of the windows of the key with a name in a time from an instant on, in nanoseconds since 1970 UTC. It is
-// empty if they depend on requests, or on a zone or an anniversary of the key.
+// Edges returns the starts of the windows of the key with a name in a time from an instant on, in nanoseconds since 1970
+// UTC. It is empty if they depend on requests, or on a zone or an anniversary of the key.
 func Edges(p *runtime.Policy, name string, from int64, length time.Duration) []time.Duration {
 	if !scheduled(p) || p.Calendar.PerKey() {
 		return nil

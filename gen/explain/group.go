@@ -60,9 +60,11 @@ func reservingTogether(g *spec.Group) string {
 	if len(ahead) == 0 { // limits with prices
 		return "Reserve takes the tokens if all are available now, to be settled when the usage is known."
 	}
-	text := "Reserve takes tokens of " + words.List(spec.LimitNames(ahead), "and") + " ahead of their time, and its Delay is the largest."
+	text := "Reserve takes tokens of " + words.List(spec.LimitNames(ahead), "and") +
+		" ahead of their time, and its Delay is the largest."
 	if len(now) > 0 {
-		text += " Those of " + words.List(spec.LimitNames(now), "and") + " cannot be reserved: without enough of them now, it is denied."
+		text += " Those of " + words.List(spec.LimitNames(now), "and") +
+			" cannot be reserved: without enough of them now, it is denied."
 	}
 	return text
 }

@@ -202,7 +202,8 @@ func denied(p *runtime.Policy, key []string) string {
 		return fmt.Sprintf("While %s in use, %s until one is released, for at most %s if none of their holders renews%s",
 			areInUse(p.Slots), who, words.Length(p.Hold), others)
 	}
-	return fmt.Sprintf("After %s, %s until the next token, for at most %s%s", words.Count(p.Capacity, "token"), who, words.Length(bounds.NextAfter(p)), others)
+	return fmt.Sprintf("After %s, %s until the next token, for at most %s%s", words.Count(p.Capacity, "token"), who,
+		words.Length(bounds.NextAfter(p)), others)
 }
 
 // areInUse is the subject of a sentence on all slots.
@@ -247,18 +248,22 @@ func reserving(p *runtime.Policy, priced bool) []string {
 	}
 	count := p.Capacity + min(p.Rate, p.MaxReserved)
 	first := decide(runtime.Request{Count: count, Reserve: true})
-	sentences := []string{fmt.Sprintf("%s, %s is allowed, with Delay %s.", fullMoment(p), call("Reserve", "N", count), words.Length(first.UsableAfter))}
+	sentences := []string{fmt.Sprintf("%s, %s is allowed, with Delay %s.", fullMoment(p), call("Reserve", "N", count),
+		words.Length(first.UsableAfter))}
 
 	// Check takes nothing, so that both of these describe the state after the first reservation.
 	next := decide(runtime.Request{Op: runtime.Check, Count: 1, Reserve: true})
 	if next.Allowed {
-		sentences = append(sentences, fmt.Sprintf("After it, %s is allowed, with Delay %s.", call("Reserve", "N", 1), words.Length(next.UsableAfter)))
+		sentences = append(sentences, fmt.Sprintf("After it, %s is allowed, with Delay %s.", call("Reserve", "N", 1),
+			words.Length(next.UsableAfter)))
 	} else {
-		sentences = append(sentences, fmt.Sprintf("After it, %s is denied, with RetryAfter %s.", call("Reserve", "N", 1), words.Length(next.RetryAfter)))
+		sentences = append(sentences, fmt.Sprintf("After it, %s is denied, with RetryAfter %s.", call("Reserve", "N", 1),
+			words.Length(next.RetryAfter)))
 	}
 	if p.Capacity > 0 {
 		plain := decide(runtime.Request{Op: runtime.Check, Count: 1})
-		sentences = append(sentences, fmt.Sprintf("%s at that moment is denied, with RetryAfter %s.", call("Allow", "", 1), words.Length(plain.RetryAfter)))
+		sentences = append(sentences, fmt.Sprintf("%s at that moment is denied, with RetryAfter %s.", call("Allow", "", 1),
+			words.Length(plain.RetryAfter)))
 	}
 	return sentences
 }
@@ -271,9 +276,11 @@ func exactly(p *runtime.Policy) string {
 	ways := []string{"precise: true"}
 	if p.Rate > 1 {
 		capacity := max(1, p.Rate/10)
-		ways = append(ways, fmt.Sprintf("a token bucket with rate: %d and capacity: %d, or any other two with this sum", p.Rate-capacity, capacity))
+		ways = append(ways, fmt.Sprintf("a token bucket with rate: %d and capacity: %d, or any other two with this sum",
+			p.Rate-capacity, capacity))
 	}
-	return fmt.Sprintf("For never more than %s in any %s, write %s.", words.Number(p.Rate), words.Period(p.Period), words.List(ways, "or"))
+	return fmt.Sprintf("For never more than %s in any %s, write %s.", words.Number(p.Rate), words.Period(p.Period),
+		words.List(ways, "or"))
 }
 
 // lost says what happens to the holder of a slot whose hold ends.

@@ -41,8 +41,9 @@ func vocabulary() (list []word) {
 // Words returns the words that [Word] explains.
 func Words() []string { return words.Of(vocabulary(), func(w word) string { return w.text }) }
 
-// Word returns what a word is, "a field" or "an id", and its pages, each with an example. There are none for an unknown word, and
-// several if limits and groups, for example, have a field of that name. program is how the reader starts ratelimitgen.
+// Word returns what a word is, "a field" or "an id", and its pages, each with an example. There are none for an unknown
+// word, and several if limits and groups, for example, have a field of that name. program is how the reader starts
+// ratelimitgen.
 func Word(text, program string) (sort string, pages []Page) {
 	for _, w := range vocabulary() {
 		if w.text == text {

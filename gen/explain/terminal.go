@@ -41,7 +41,8 @@ func (w *terminalWriter) section(s Section, first bool) {
 		w.lines(s.Label, s.File)
 		return
 	case len(s.Lines) > 0 || len(s.Diagnostics) > 0:
-		w.lines(s.Label, strings.Join(words.Of(s.Lines, func(line string) string { return narrow(line + "\n") }), "")+s.Diagnostics.Folded(narrow))
+		w.lines(s.Label, strings.Join(words.Of(s.Lines, func(line string) string { return narrow(line + "\n") }), "")+
+			s.Diagnostics.Folded(narrow))
 		return
 	case s.Label == "" && !first:
 		w.WriteString("\n")

@@ -48,5 +48,6 @@ func (p *Page) windows(policy *runtime.Policy, after time.Time) {
 		rows = append(rows, []string{begins.Format("Mon 2006-01-02 15:04 -07:00"), words.Duration(time.Duration(end - start))})
 		start = end
 	}
-	p.table("windows", fmt.Sprintf("the next %d after %s%s", nextWindows, after.In(zone).Format("2006-01-02 15:04 -07:00"), key), Table{Rows: rows, align: "lr"})
+	p.table("windows", fmt.Sprintf("the next %d after %s%s", nextWindows, after.In(zone).Format("2006-01-02 15:04 -07:00"),
+		key), Table{Rows: rows, align: "lr"})
 }

@@ -42,15 +42,16 @@ func byPlan(read reader[draft], most func(l *draft) (number, most *int64)) reade
 	}
 }
 
-// eachPlan keeps a map of plans, and reports those that the file lacks and the values that the field does not accept. It only checks
-// the values: [parser.settlePlans] reads them again, into the limit of each plan.
+// eachPlan keeps a map of plans, and reports those that the file lacks and the values that the field does not accept. It
+// only checks the values: [parser.settlePlans] reads them again, into the limit of each plan.
 func (r planReader) eachPlan(p *parser, l *draft, e document.Entry) bool {
 	before := len(p.doc.Found)
 	entries, _ := p.doc.Entries(e.Value, e.At, e.Name, "")
 	plans := p.planNames()
 	hasPlan := slices.ContainsFunc(entries, func(e document.Entry) bool { return slices.Contains(plans, e.Name) })
 	if i := slices.IndexFunc(entries, func(e document.Entry) bool { return meantAtMost(e.Name) != "" }); i >= 0 && !hasPlan && !p.plansUnknown {
-		p.doc.Report(entries[i].Named, ids.BadNumbers, atMostHelp(e.Name), "a number that callers give is written with the words %q", atMost)
+		p.doc.Report(entries[i].Named, ids.BadNumbers, atMostHelp(e.Name),
+			"a number that callers give is written with the words %q", atMost)
 		p.doc.Offer(atMost)
 		return false
 	}
@@ -99,13 +100,16 @@ func (r planReader) onePlan(p *parser, l *draft, field string, e document.Entry)
 	switch isUnlimited := document.IsWord(e.Value, unlimited); {
 	case p.doc.Muted(e.Value):
 	case isAtMost(e.Value):
-		p.doc.Report(e.At, ids.BadNumbers, atMostHelp(field), "a number that callers give is the same for all plans, or the plans have numbers of their own")
+		p.doc.Report(e.At, ids.BadNumbers, atMostHelp(field),
+			"a number that callers give is the same for all plans, or the plans have numbers of their own")
 	case field == "rate" && (isUnlimited || isZero(e.Value)):
 	case field == "rate" && p.meantInstead(e, unlimited, unlimitedSynonyms):
 	case isUnlimited && field == "capacity" && l.has("hold"):
-		p.doc.Report(e.At, ids.UnlimitedPlan, "give the plan a number, at most "+words.Number(runtime.MaxSlots), "slots cannot be %s, because their holders are in one row", unlimited)
+		p.doc.Report(e.At, ids.UnlimitedPlan, "give the plan a number, at most "+words.Number(runtime.MaxSlots),
+			"slots cannot be %s, because their holders are in one row", unlimited)
 	case isUnlimited && field != "maxReserved": // which has a word of its own
-		p.doc.Report(e.At, ids.UnlimitedPlan, "write unlimited as the rate of the plan, and leave the plan out here", "only a rate can be %s, not %s", unlimited, field)
+		p.doc.Report(e.At, ids.UnlimitedPlan, "write unlimited as the rate of the plan, and leave the plan out here",
+			"only a rate can be %s, not %s", unlimited, field)
 	default:
 		r.read(p, &draft{entries: l.entries}, e)
 	}
@@ -215,16 +219,19 @@ func (r planReader) fromCallers(p *parser, l *draft, e document.Entry) bool {
 	for _, part := range entries {
 		switch {
 		case part.Name != atMost:
-			p.doc.Report(part.Named, ids.BadNumbers, atMostHelp(e.Name), "%s is either by plan or from callers: beside %q, it has nothing else", e.Name, atMost)
+			p.doc.Report(part.Named, ids.BadNumbers, atMostHelp(e.Name),
+				"%s is either by plan or from callers: beside %q, it has nothing else", e.Name, atMost)
 		case part.Again || p.doc.Muted(part.Value):
 		case e.Name == "rate" && document.IsWord(part.Value, unlimited):
 			*number, l.policy.AtMost.Unlimited = runtime.MaxTokens, true
 		case document.IsWord(part.Value, unlimited) || document.IsWord(part.Value, unbounded):
-			p.doc.Report(part.At, ids.BadNumbers, atMostHelp(e.Name), "the most that callers can give is a number, not %s", part.Value.Value)
+			p.doc.Report(part.At, ids.BadNumbers, atMostHelp(e.Name), "the most that callers can give is a number, not %s",
+				part.Value.Value)
 		default:
 			part.Name = e.Name
 			if r.read(p, l, part) && *number == 0 {
-				p.doc.Report(part.At, ids.BadNumbers, "leave "+e.Name+" out, or write "+e.Name+": 0", "callers can give a number only if it can be 1 or more")
+				p.doc.Report(part.At, ids.BadNumbers, "leave "+e.Name+" out, or write "+e.Name+": 0",
+					"callers can give a number only if it can be 1 or more")
 			}
 		}
 	}

@@ -263,7 +263,8 @@ func calendarSentences(c runtime.Calendar) []string {
 		case c.Anniversary:
 			changing = "anniversary"
 		}
-		sentences = append(sentences, fmt.Sprintf("If a key's %s changes, its windows still begin at least %s apart.", changing, halfInWords(c)))
+		sentences = append(sentences, fmt.Sprintf("If a key's %s changes, its windows still begin at least %s apart.",
+			changing, halfInWords(c)))
 	}
 	return sentences
 }

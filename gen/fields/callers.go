@@ -10,12 +10,13 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// checkCallerWindows reports a fixed window that ends with tokens missing, if callers give its capacity or maxReserved: with smaller
-// ones it forgets any use beyond them, so that changing to them and back would grant tokens again.
+// checkCallerWindows reports a fixed window that ends with tokens missing, if callers give its capacity or maxReserved: with
+// smaller ones it forgets any use beyond them, so that changing to them and back would grant tokens again.
 func (p *parser) checkCallerWindows(l *draft) {
 	policy := &l.policy
 	most := policy.AtMost
-	if policy.Kind != runtime.FixedWindow || most.Capacity+most.MaxReserved == 0 || policy.Rate == 0 || policy.Capacity+policy.MaxReserved <= policy.Rate {
+	if policy.Kind != runtime.FixedWindow || most.Capacity+most.MaxReserved == 0 || policy.Rate == 0 ||
+		policy.Capacity+policy.MaxReserved <= policy.Rate {
 		return
 	}
 	at, field := l.given["rate"], "capacity"
@@ -54,7 +55,8 @@ func callerSentences(l *spec.Limit) []string {
 	if len(l.CallerNumbers()) == 1 {
 		these = "this"
 	}
-	sentences := []string{fmt.Sprintf("Callers give the %s of each request, up to %s; the worst case assumes the largest.", words.List(l.CallerFields(), "and"), these)}
+	sentences := []string{fmt.Sprintf("Callers give the %s of each request, up to %s; the worst case assumes the largest.",
+		words.List(l.CallerFields(), "and"), these)}
 	if l.Policy.AtMost.Unlimited {
 		sentences = []string{fmt.Sprintf("Callers give the %s of each request, or let it pass without a limit: it is not counted then.", words.List(l.CallerFields(), "and"))}
 	}

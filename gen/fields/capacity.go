@@ -46,8 +46,8 @@ func (p *parser) readCapacity(l *draft, e document.Entry) (ok bool) {
 	return ok
 }
 
-// capacityNumbers returns where the policy has the capacity, and the most that callers can give. The capacity of a limit in flight
-// is its slots.
+// capacityNumbers returns where the policy has the capacity, and the most that callers can give. The capacity of a limit in
+// flight is its slots.
 func (l *draft) capacityNumbers() (number, most *int64) {
 	if l.hasKind(runtime.InFlight) {
 		return &l.policy.Slots, &l.policy.AtMost.Slots
@@ -73,7 +73,8 @@ func (p *parser) checkReserveOnly(l *draft, capacity document.Entry) {
 	switch reserved, reserves := l.given["maxReserved"]; {
 	case policy.MaxReserved > 0:
 	case reserves:
-		p.doc.Report(capacity.At, ids.NothingPasses, "raise one of them", "with capacity 0 and maxReserved 0 no request can ever be allowed")
+		p.doc.Report(capacity.At, ids.NothingPasses, "raise one of them",
+			"with capacity 0 and maxReserved 0 no request can ever be allowed")
 		p.doc.Note(reserved.At, "maxReserved is given here")
 	case l.clean: // otherwise, maxReserved may be the field with an error
 		p.doc.Report(capacity.At, ids.NothingPasses, "add maxReserved: "+unbounded+", or a number, or raise capacity",

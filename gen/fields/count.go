@@ -29,8 +29,8 @@ var countField = limitField{
 	sentences: countSentences,
 }
 
-// countRefusals are the fields that a limit with count does not have, and unlimitedRefusals those of one without plans, whose rate is
-// unlimited.
+// countRefusals are the fields that a limit with count does not have, and unlimitedRefusals those of one without plans,
+// whose rate is unlimited.
 var (
 	countRefusals = []refusal{{
 		field: "lease", message: "a limit with count has no lease", why: ", which counts tokens before they are used: those of a process that crashes would be billed",
@@ -89,7 +89,8 @@ func effectiveCount(l *spec.Limit) string {
 // limits reports whether the rate in the file, which may not have been read yet, is not unlimited for all requests.
 func (l *draft) limits() bool { return l.text("rate") != unlimited }
 
-// counts reports whether the file has count: true, which may not have been read yet. A wrong value of count is meant as true.
+// counts reports whether the file has count: true, which may not have been read yet. A wrong value of count is meant as
+// true.
 func (l *draft) counts() bool { return l.has("count") && l.text("count") != "false" }
 
 // countsOnly is [spec.Limit.CountsOnly].
@@ -100,8 +101,8 @@ func (l *draft) countUnlimited() {
 	l.policy.Rate, l.policy.Capacity = runtime.MaxTokens, runtime.MaxTokens
 }
 
-// checkCount reports the fields that a limit with count does not have, and a count that has no effect. It is for the limit as a whole,
-// and not for each plan.
+// checkCount reports the fields that a limit with count does not have, and a count that has no effect. It is for the limit
+// as a whole, and not for each plan.
 func (p *parser) checkCount(l *draft) {
 	count, given := l.given["count"]
 	rate, hasRate := l.given["rate"]
@@ -113,7 +114,8 @@ func (p *parser) checkCount(l *draft) {
 	case isUnlimited(rate):
 		p.refuse(l, l.given, ids.BadCount, unlimitedRefusals, rate)
 	case l.policy.AtMost != (runtime.Numbers{}):
-		p.doc.Report(count.At, ids.BadCount, "leave count out: a request whose caller gives the Rate runtime.MaxTokens is counted, and not denied",
+		p.doc.Report(count.At, ids.BadCount,
+			"leave count out: a request whose caller gives the Rate runtime.MaxTokens is counted, and not denied",
 			"a limit with numbers from callers has no count")
 	case !l.unlimitedPlan() && !l.unlimitedException():
 		p.doc.Report(count.At, ids.BadCount, "leave count out, or write rate: unlimited",

@@ -77,7 +77,8 @@ func (p *parser) readDefaults(_ *spec.File, e document.Entry) bool {
 	}
 	ok = len(p.doc.Found) == before
 	if !e.Again {
-		p.defaults = slices.DeleteFunc(entries, func(e document.Entry) bool { return e.Again || !slices.Contains(p.defaultFields, e.Name) })
+		p.defaults = slices.DeleteFunc(entries,
+			func(e document.Entry) bool { return e.Again || !slices.Contains(p.defaultFields, e.Name) })
 		p.defaultsUnknown = !ok || !p.doc.Complete(e.Value)
 	}
 	return ok
@@ -91,7 +92,8 @@ func (p *parser) withoutOwn(entries []document.Entry) (known []document.Entry) {
 			continue
 		}
 		if !e.Again {
-			p.doc.Report(e.Named, ids.UnknownField, "give each limit its own "+e.Name+": the fields with defaults are "+words.List(p.defaultFields, "and"), "%s has no default", e.Name)
+			p.doc.Report(e.Named, ids.UnknownField, "give each limit its own "+e.Name+": the fields with defaults are "+
+				words.List(p.defaultFields, "and"), "%s has no default", e.Name)
 		}
 	}
 	return known
@@ -115,7 +117,8 @@ func (p *parser) withDefaults(l *draft, entries []document.Entry) []document.Ent
 	return l.entries
 }
 
-// FromDefaults lists the values that a limit has from the defaults of its file, as limits.yaml writes them: "timeout: 250ms, onError: open".
+// FromDefaults lists the values that a limit has from the defaults of its file, as limits.yaml writes them: "timeout: 250ms,
+// onError: open".
 func FromDefaults(l *spec.Limit) string {
 	var parts []string
 	for _, f := range defaultFields {

@@ -25,7 +25,8 @@ var denyCacheField = lengthOf(func(p *runtime.Policy) *time.Duration { return &p
 func (p *parser) checkDenyCache(l *draft) {
 	capacity, ok := l.given["capacity"]
 	if cache, given := l.given["denyCache"]; ok && given && l.policy.Kind != runtime.InFlight && l.policy.Capacity == 0 {
-		p.doc.Report(cache.At, ids.NothingCached, "leave denyCache out", "denyCache has no effect with capacity 0: every request reserves, and denied reservations are not cached")
+		p.doc.Report(cache.At, ids.NothingCached, "leave denyCache out",
+			"denyCache has no effect with capacity 0: every request reserves, and denied reservations are not cached")
 		p.doc.Note(capacity.At, "capacity is given here")
 	}
 }
@@ -35,5 +36,6 @@ func denyCacheSentences(l *spec.Limit) []string {
 	if l.Policy.DenyCache == 0 || l.Policy.Mode == runtime.ModeShadow {
 		return nil
 	}
-	return []string{fmt.Sprintf("A process repeats a denial from its memory for at most %s.", words.Duration(l.Policy.DenyCache))}
+	return []string{fmt.Sprintf("A process repeats a denial from its memory for at most %s.",
+		words.Duration(l.Policy.DenyCache))}
 }

@@ -91,7 +91,8 @@ type planValues struct {
 	anyPlan bool
 }
 
-// calendar returns the calendar of the period in the file, which may not have been read yet, or false if it is in no calendar units.
+// calendar returns the calendar of the period in the file, which may not have been read yet, or false if it is in no
+// calendar units.
 func (l *draft) calendar() (runtime.Calendar, bool) {
 	if !l.hasKind(runtime.FixedWindow) {
 		return runtime.Calendar{}, false

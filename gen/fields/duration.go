@@ -57,7 +57,8 @@ func exact(text string) (*big.Rat, bool) {
 	return sum, true
 }
 
-// Duration returns the duration that a text such as 1d12h is in limits.yaml, or false if it is none up to [runtime.MaxPeriod].
+// Duration returns the duration that a text such as 1d12h is in limits.yaml, or false if it is none up to
+// [runtime.MaxPeriod].
 func Duration(text string) (time.Duration, bool) {
 	sum, ok := exact(text)
 	if !ok || !sum.IsInt() || sum.Num().Cmp(big.NewInt(int64(runtime.MaxPeriod))) > 0 {
@@ -66,7 +67,8 @@ func Duration(text string) (time.Duration, bool) {
 	return time.Duration(sum.Num().Int64()), true
 }
 
-// readLength reads a duration from a nanosecond to the longest period. With calendar, it is a period that can also be in calendar units.
+// readLength reads a duration from a nanosecond to the longest period. With calendar, it is a period that can also be in
+// calendar units.
 func (p *parser) readLength(e document.Entry, calendar bool) (time.Duration, bool) {
 	sum, ok := exact(e.Value.Value)
 	if e.Value.Tag != "!!str" || !ok {
@@ -100,7 +102,8 @@ func (p *parser) wholeNanoseconds(e document.Entry, sum *big.Rat) (time.Duration
 // notDuration reports a value that is not a duration.
 func (p *parser) notDuration(e document.Entry, calendar bool) {
 	if e.Value.Tag == "!!int" || e.Value.Tag == "!!float" || decimalForm.MatchString(e.Value.Value) {
-		p.doc.Report(e.At, ids.BadDuration, durationHelp, "%s must be a duration with a unit, not %s", e.Name, document.Describe(e.Value))
+		p.doc.Report(e.At, ids.BadDuration, durationHelp, "%s must be a duration with a unit, not %s", e.Name,
+			document.Describe(e.Value))
 		n := strings.ReplaceAll(e.Value.Value, "_", "")
 		p.doc.Offer(n+"s", n+"m", n+"ms")
 		return
@@ -108,7 +111,8 @@ func (p *parser) notDuration(e document.Entry, calendar bool) {
 	if count, ok := minutesOrMonths(e.Value.Value); ok {
 		help := "write " + plain(count) + "m for minutes, or " + plain(count*30) + "d for months of 30 days"
 		if calendar {
-			help = "write period: " + plain(count) + "m for minutes, or period: " + unitsOf(count, "month") + " and a zone, such as zone: UTC, for months"
+			help = "write period: " + plain(count) + "m for minutes, or period: " + unitsOf(count, "month") +
+				" and a zone, such as zone: UTC, for months"
 		}
 		p.doc.Report(e.At, ids.BadDuration, help, "%s may be minutes or months: %s", e.Name, document.Describe(e.Value))
 		return
@@ -120,7 +124,8 @@ func (p *parser) notDuration(e document.Entry, calendar bool) {
 			help = "only a fixed window has a period by the calendar: write a fixed length"
 		}
 		if calendar && fits {
-			help = "write period: " + unitsOf(count, unit) + " and a zone, such as zone: UTC, for windows of the calendar, or a fixed length"
+			help = "write period: " + unitsOf(count, unit) +
+				" and a zone, such as zone: UTC, for windows of the calendar, or a fixed length"
 		}
 		if fits {
 			help += ": " + days + " is about as long"

@@ -139,7 +139,8 @@ var exceptionFields = []field[exceptionDraft, spec.Exception]{
 				x.Given.Mode, ok = diag.Named(exceptionModes, e.Value.Value)
 			}
 			if !ok {
-				p.doc.Report(e.At, ids.BadExceptions, "", "mode must be %s, not %s", words.List(diag.Texts(exceptionModes), "or"), document.Describe(e.Value))
+				p.doc.Report(e.At, ids.BadExceptions, "", "mode must be %s, not %s", words.List(diag.Texts(exceptionModes), "or"),
+					document.Describe(e.Value))
 				p.doc.Offer(meantWord(p, e.Value.Value, exceptionModes, modeSynonyms))
 			}
 			return ok
@@ -198,19 +199,23 @@ func (p *parser) finishExceptions(l *draft, limit *spec.Limit) {
 		p.doc.Report(e.Named, ids.BadExceptions, help, format, args...)
 	}
 	hashed := slices.IndexFunc(limit.Key, spec.KeyPart.Hashed)
-	taken := slices.IndexFunc(limit.Key, func(part spec.KeyPart) bool { return slices.Contains(names(exceptionFields), part.Name) })
+	taken := slices.IndexFunc(limit.Key,
+		func(part spec.KeyPart) bool { return slices.Contains(names(exceptionFields), part.Name) })
 	switch {
 	case len(limit.Key) == 0:
 		refuse("leave exceptions out", "a limit without a key has no exceptions, because all callers share its count")
 		return
 	case hashed >= 0:
-		refuse("give operators overrides, or make the key a plain string", "a limit whose key has a hashed string, %s, has no exceptions: the file would show what the hash hides", limit.Key[hashed].Name)
+		refuse("give operators overrides, or make the key a plain string",
+			"a limit whose key has a hashed string, %s, has no exceptions: the file would show what the hash hides", limit.Key[hashed].Name)
 		return
 	case len(limit.CallerNumbers()) > 0:
-		refuse("leave exceptions out: the caller gives each key its numbers", "a limit with numbers that callers give has no exceptions")
+		refuse("leave exceptions out: the caller gives each key its numbers",
+			"a limit with numbers that callers give has no exceptions")
 		return
 	case taken >= 0:
-		refuse("rename the part of the key", "a limit with exceptions cannot have a part of the key named %s, a field of exceptions", limit.Key[taken].Name)
+		refuse("rename the part of the key",
+			"a limit with exceptions cannot have a part of the key named %s, a field of exceptions", limit.Key[taken].Name)
 		return
 	}
 	defer p.doc.Enter("exceptions")()
@@ -276,7 +281,8 @@ func catalogKey(part spec.KeyPart) runtime.CatalogKey {
 }
 
 // readException reads one exception, or returns nil if it has an error.
-func (p *parser) readException(fields []field[exceptionDraft, spec.Exception], x exceptionDraft, item *yaml.Node, first map[string]diag.Span) *spec.Exception {
+func (p *parser) readException(fields []field[exceptionDraft, spec.Exception], x exceptionDraft, item *yaml.Node,
+	first map[string]diag.Span) *spec.Exception {
 	limit := x.limit
 	at := p.doc.Source.At(item)
 	before := len(p.doc.Found)
@@ -362,7 +368,8 @@ func (p *parser) checkException(x *exceptionDraft, given map[string]document.Ent
 			case number.own == 0:
 				return refuse(e, "leave it out", "the limit has %s 0, which exceptions cannot change", number.name)
 			case number.n < int64(of.Policy.Shards):
-				return refuse(e, "give at least "+words.Number(int64(of.Policy.Shards)), "%s %s over %d shards leaves a shard without a token", number.name, words.Number(number.n), of.Policy.Shards)
+				return refuse(e, "give at least "+words.Number(int64(of.Policy.Shards)),
+					"%s %s over %d shards leaves a shard without a token", number.name, words.Number(number.n), of.Policy.Shards)
 			}
 		}
 		if err := of.Policy.Inside().With(x.Given).Validate(); err != nil {
@@ -404,8 +411,10 @@ func (p *parser) readReason(x *exceptionDraft, e document.Entry) bool {
 	switch {
 	case !ok:
 		return false
-	case strings.TrimSpace(text) == "" || len(text) > longestReason || strings.ContainsFunc(text, document.Illegible) || strings.Contains(text, "\n"):
-		p.doc.Report(e.At, ids.BadExceptions, "say why in a line", "a reason has 1 to %s bytes, in one line", words.Number(longestReason))
+	case strings.TrimSpace(text) == "" || len(text) > longestReason || strings.ContainsFunc(text, document.Illegible) ||
+		strings.Contains(text, "\n"):
+		p.doc.Report(e.At, ids.BadExceptions, "say why in a line", "a reason has 1 to %s bytes, in one line",
+			words.Number(longestReason))
 		return false
 	}
 	x.Given.Reason = text

@@ -15,8 +15,8 @@ import (
 )
 
 // field is one name that a map of the file may contain, with everything about it. A table of fields is the
-// only place that lists the fields of a map: it drives the parser, the suggestions, the JSON Schema, the reference, the diff and the
-// sentences.
+// only place that lists the fields of a map: it drives the parser, the suggestions, the JSON Schema, the reference, the diff
+// and the sentences.
 type field[D, T any] struct {
 	name string
 	// synonyms are the names of the field in other limiters, in lower case.
@@ -36,9 +36,11 @@ type field[D, T any] struct {
 	schema     object
 	conditions []any
 	read       reader[D]
-	// check fills in the default of the field, and reports a value that contradicts other fields, once all are read. It may be nil.
+	// check fills in the default of the field, and reports a value that contradicts other fields, once all are read. It may be
+	// nil.
 	check func(p *parser, into *D)
-	// suits reports whether a default of the file applies to a limit, which has not been read yet. It is nil for one that applies to all.
+	// suits reports whether a default of the file applies to a limit, which has not been read yet. It is nil for one that
+	// applies to all.
 	suits func(into *D) bool
 	// change is the kind of change that a diff reports for the field. It is nil for fields whose edits are reported as changes
 	// of other fields (defaults, limits, those of a lease) and for version, which has one value.
@@ -84,7 +86,8 @@ func (f field[D, T]) meaning() string { return strings.TrimSpace(f.about + " " +
 
 // readFields reads the entries of a map into a value, by the table of its fields. It returns the entries without errors.
 // Missing fields are reported at owner, but only if the entries are complete.
-func readFields[D, T any](p *parser, fields []field[D, T], into *D, entries []document.Entry, owner diag.Span, complete bool) map[string]document.Entry {
+func readFields[D, T any](p *parser, fields []field[D, T], into *D, entries []document.Entry, owner diag.Span,
+	complete bool) map[string]document.Entry {
 	read, seen, blank := map[string]document.Entry{}, map[string]bool{}, *into
 	for _, e := range entries {
 		i := slices.IndexFunc(fields, func(f field[D, T]) bool { return f.name == e.Name })

@@ -98,7 +98,8 @@ func (p *parser) readGroups(file *spec.File) {
 }
 
 func (p *parser) readGroup(e document.Entry) *spec.Group {
-	g := &groupDraft{Group: spec.Group{Name: e.Name, GoName: spec.GoName(e.Name), Pos: e.Named.Pos, Places: map[string]diag.Pos{}}}
+	g := &groupDraft{Group: spec.Group{Name: e.Name, GoName: spec.GoName(e.Name), Pos: e.Named.Pos,
+		Places: map[string]diag.Pos{}}}
 	if !e.Again {
 		p.limitName(e, "group")
 	}
@@ -140,7 +141,8 @@ func (p *parser) takenAndChecked(g *groupDraft, given map[string]document.Entry)
 	checks, ok := given["checks"]
 	for _, m := range g.Takes {
 		if ok && slices.ContainsFunc(g.Checks, func(c spec.Member) bool { return c.Limit == m.Limit && slices.Equal(c.Args, m.Args) }) {
-			p.doc.Report(checks.At, ids.TakenAndChecked, "leave the check out: a take checks too", "%s is in takes and in checks", diag.Label(m.Limit.Policy.Name))
+			p.doc.Report(checks.At, ids.TakenAndChecked, "leave the check out: a take checks too", "%s is in takes and in checks",
+				diag.Label(m.Limit.Policy.Name))
 			p.doc.Note(given["takes"].At, "takes is given here")
 		}
 	}
@@ -155,9 +157,11 @@ func (p *parser) sameFields(g *groupDraft) {
 		switch same := before.Limit == m.Limit && slices.Equal(before.Args, m.Args); { // reported by itself
 		case field == "": // the limit is not in flight
 		case slices.Contains(spec.MemberNames, field):
-			p.doc.Report(m.At, ids.ReservedName, "set goName on the limit, or name another parameter", "the decisions of a group have another field or method %s", field)
+			p.doc.Report(m.At, ids.ReservedName, "set goName on the limit, or name another parameter",
+				"the decisions of a group have another field or method %s", field)
 		case taken && !same:
-			p.doc.Report(m.At, ids.SameGoName, "set goName on the limit, or name another parameter", "the decisions of the group have two fields %s", diag.Clip(field))
+			p.doc.Report(m.At, ids.SameGoName, "set goName on the limit, or name another parameter",
+				"the decisions of the group have two fields %s", diag.Clip(field))
 			p.doc.Note(before.At, "the other one is here")
 		}
 		first[field] = m

@@ -47,9 +47,11 @@ func (p *parser) readKey(l *draft, e document.Entry) bool {
 	case e.Value.Kind == yaml.MappingNode:
 		return p.readKeyMap(l, e)
 	case e.Value.Kind == yaml.SequenceNode:
-		p.doc.WrongType(e, "a name or a map from names to types", "write key: {"+strings.Join(typedParts(e.Value.Content), ", ")+"}")
+		p.doc.WrongType(e, "a name or a map from names to types",
+			"write key: {"+strings.Join(typedParts(e.Value.Content), ", ")+"}")
 	case e.Value.Tag == "!!null":
-		p.doc.Report(e.At, ids.WrongType, "leave key out for one count that all callers share, or name a part: key: userID", "key must be a name, not null")
+		p.doc.Report(e.At, ids.WrongType, "leave key out for one count that all callers share, or name a part: key: userID",
+			"key must be a name, not null")
 	default:
 		p.doc.WrongType(e, "a name or a map from names to types", "")
 	}
@@ -76,11 +78,13 @@ func typedParts(items []*yaml.Node) (parts []string) {
 func (p *parser) readKeyMap(l *draft, e document.Entry) bool {
 	entries, _ := p.doc.Entries(e.Value, e.At, "key", "")
 	if len(e.Value.Content) == 0 {
-		p.doc.Report(e.At, ids.WrongType, "leave key out for one count that all callers share", "key must have a part, not be an empty map")
+		p.doc.Report(e.At, ids.WrongType, "leave key out for one count that all callers share",
+			"key must have a part, not be an empty map")
 	}
 	parts := slices.DeleteFunc(slices.Clone(entries), func(e document.Entry) bool { return e.Again })
 	if len(parts) > maxKeyParts {
-		p.doc.Report(parts[maxKeyParts].Named, ids.TooManyKeyParts, "join some of them into a type of your own with a MarshalText method",
+		p.doc.Report(parts[maxKeyParts].Named, ids.TooManyKeyParts,
+			"join some of them into a type of your own with a MarshalText method",
 			"a key has at most %d parts, not %d", maxKeyParts, len(parts))
 	}
 	before := len(p.doc.Found)
@@ -117,7 +121,8 @@ func (p *parser) alternatives(part document.Entry) (typ string, ok bool) {
 		return "", false
 	}
 	if len(nodes) < 2 || len(nodes) > maxAlternatives {
-		p.doc.Report(part.At, ids.BadKeyType, alternativesHelp, "a list of the types of %s has 2 to %d, not %d", what, maxAlternatives, len(nodes))
+		p.doc.Report(part.At, ids.BadKeyType, alternativesHelp, "a list of the types of %s has 2 to %d, not %d", what,
+			maxAlternatives, len(nodes))
 		return "", false
 	}
 	ok = true
@@ -126,7 +131,8 @@ func (p *parser) alternatives(part document.Entry) (typ string, ok bool) {
 	for _, node := range nodes {
 		at := p.doc.Source.At(node)
 		if node.Kind != yaml.MappingNode || len(node.Content) != 2 {
-			p.doc.Report(at, ids.BadKeyType, alternativesHelp, "an alternative of %s must be a name and a type, not %s", what, document.Describe(node))
+			p.doc.Report(at, ids.BadKeyType, alternativesHelp, "an alternative of %s must be a name and a type, not %s", what,
+				document.Describe(node))
 			return "", false
 		}
 		entries, _ := p.doc.Entries(node, at, "an alternative", alternativesHelp)
@@ -142,7 +148,8 @@ func (p *parser) alternatives(part document.Entry) (typ string, ok bool) {
 	return spec.AlternativesType(list), ok
 }
 
-// claimAlternatives claims the Go names of a part that has one of several types. Parts with the same name and types share them.
+// claimAlternatives claims the Go names of a part that has one of several types. Parts with the same name and types share
+// them.
 func (p *parser) claimAlternatives(e document.Entry, part spec.KeyPart) {
 	own := owner{what: "the key part " + part.Name + " of " + part.TypeInWords(), at: e.Named, part: true}
 	names := []string{part.GoType()}
@@ -151,7 +158,8 @@ func (p *parser) claimAlternatives(e document.Entry, part spec.KeyPart) {
 	}
 	for _, name := range names {
 		if slices.Contains(spec.OwnTypes, name) || slices.Contains(spec.OwnNames, name) {
-			p.doc.Report(e.Named, ids.SameGoName, "give the part another name", "the generated code and %s both have the Go name %s", own.what, name)
+			p.doc.Report(e.Named, ids.SameGoName, "give the part another name", "the generated code and %s both have the Go name %s",
+				own.what, name)
 			return
 		}
 	}
@@ -165,7 +173,8 @@ func (p *parser) partName(name string, at diag.Span) bool {
 	case token.IsKeyword(name):
 		p.doc.Report(at, ids.BadKeyPart, help, "a part of a key cannot be named %s, a keyword of Go", diag.Quote(name))
 	case slices.Contains(spec.KeyTypes, name):
-		p.doc.Report(at, ids.BadKeyPart, "give the part a name: {userID: "+name+"}", "a part of a key cannot be named %s, a type", diag.Quote(name))
+		p.doc.Report(at, ids.BadKeyPart, "give the part a name: {userID: "+name+"}", "a part of a key cannot be named %s, a type",
+			diag.Quote(name))
 	case !partForm.MatchString(name):
 		p.doc.Report(at, ids.BadKeyPart, "name it like a Go parameter, such as userID",
 			"a part of a key must be a Go identifier that begins with a lowercase letter, not %s", diag.Quote(name))
@@ -193,12 +202,14 @@ func meantPart(name string) string {
 func (p *parser) keyType(part document.Entry) bool {
 	what := diag.Label(part.Name)
 	if !document.IsString(part.Value) {
-		p.doc.Report(part.At, ids.BadKeyType, "write {"+what+": string}", "%s must have a type, not %s", what, document.Describe(part.Value))
+		p.doc.Report(part.At, ids.BadKeyType, "write {"+what+": string}", "%s must have a type, not %s", what,
+			document.Describe(part.Value))
 		return false
 	}
 	written := part.Value.Value
 	switch {
-	case slices.Contains(spec.KeyTypes, written), spec.AddrPrefixForm.MatchString(written), spec.ExportedForm.MatchString(written) && !slices.Contains(noOwnTypes, written):
+	case slices.Contains(spec.KeyTypes, written), spec.AddrPrefixForm.MatchString(written),
+		spec.ExportedForm.MatchString(written) && !slices.Contains(noOwnTypes, written):
 		return true
 	case spec.TypeForm.MatchString(written) && !spec.UnimportedForm.MatchString(written) && !spec.Unqualified(written):
 		return true
@@ -260,7 +271,8 @@ func typeHelp(text string) string {
 	case spec.UnimportedForm.MatchString(text):
 		return "Go cannot import a package from that path"
 	case spec.Unqualified(text):
-		return "write the type with its import path, as in example.com/" + text + ", or the name alone if it is in the generated package"
+		return "write the type with its import path, as in example.com/" + text +
+			", or the name alone if it is in the generated package"
 	}
 	return "the types are " + strings.ReplaceAll(spec.KeyTypesInWords, "`", "")
 }
@@ -273,7 +285,8 @@ var typeSchemas = []any{
 	object{"type": "string", "pattern": spec.ExportedForm.String(), "not": object{"enum": noOwnTypes}},
 	object{"type": "string", "pattern": spec.TypeForm.String(), "not": object{"anyOf": []any{
 		object{"pattern": spec.UnimportedForm.String()},
-		object{"pattern": spec.UnqualifiedForm.String(), "not": object{"pattern": "^(" + strings.Join(spec.TopPackages, "|") + `)\.`}},
+		object{"pattern": spec.UnqualifiedForm.String(),
+			"not": object{"pattern": "^(" + strings.Join(spec.TopPackages, "|") + `)\.`}},
 	}}},
 }
 
@@ -307,12 +320,13 @@ func KeyOf(l *spec.Limit) string {
 	return "{" + strings.Join(words.Of(l.Key, func(part spec.KeyPart) string { return part.Name + ": " + part.Type }), ", ") + "}"
 }
 
-// keySentences describes the parts of the key that are not stored as they are passed. They are no sentences of the field key, because
-// they come last.
+// keySentences describes the parts of the key that are not stored as they are passed. They are no sentences of the field
+// key, because they come last.
 func keySentences(l *spec.Limit) (sentences []string) {
 	for _, part := range l.Key {
 		if alternatives := part.Alternatives(); len(alternatives) > 0 {
-			sentences = append(sentences, fmt.Sprintf("As %s, %s never share a count.", part.Name, words.List(spec.PartNames(alternatives), "and")))
+			sentences = append(sentences, fmt.Sprintf("As %s, %s never share a count.", part.Name,
+				words.List(spec.PartNames(alternatives), "and")))
 		}
 		for _, of := range part.Single() {
 			sentences = append(sentences, storedSentences(of)...)
@@ -330,7 +344,8 @@ func storedSentences(part spec.KeyPart) (sentences []string) {
 		sentences = append(sentences, fmt.Sprintf("Only a hash of %s is stored.", part.Name))
 	}
 	if bits := part.PrefixBits(); bits > 0 {
-		sentences = append(sentences, fmt.Sprintf("For an IPv6 address, the first %s of %s count.", words.Count(int64(bits), "bit"), part.Name))
+		sentences = append(sentences, fmt.Sprintf("For an IPv6 address, the first %s of %s count.",
+			words.Count(int64(bits), "bit"), part.Name))
 	}
 	return sentences
 }

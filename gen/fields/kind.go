@@ -79,7 +79,8 @@ func (p *parser) fitsKind(l *draft, given map[string]document.Entry) bool {
 	return p.refuse(l, given, ids.NotForKind, algorithms[l.policy.Kind].refusals, because)
 }
 
-// onePeriod is a refusal of kinds with windows: their rows have the start of a window, which must mean the same to all plans.
+// onePeriod is a refusal of kinds with windows: their rows have the start of a window, which must mean the same to all
+// plans.
 var onePeriod = refusal{
 	field: "period", byPlan: true,
 	message: "windows have the same period for all plans", help: "give one period, use a token bucket, or write a limit for each period, with the rate unlimited for the other plans",
@@ -98,7 +99,8 @@ var algorithms = map[runtime.Kind]algorithm{
 		},
 		refusals: append([]refusal{
 			noStart("a token bucket", "leave start out, or use a fixed window"), noHold,
-			notCounted("a token bucket does not count an unlimited rate", ": its tokens accrue again, so that nobody knows how many were used"),
+			notCounted("a token bucket does not count an unlimited rate",
+				": its tokens accrue again, so that nobody knows how many were used"),
 			notPrecise("token bucket", "leave precise out: a token bucket is exact, and never grants more than capacity and rate together in any period"),
 		}, calendarRefusals("a token bucket")...),
 	},
@@ -137,7 +139,8 @@ var algorithms = map[runtime.Kind]algorithm{
 			},
 			onePeriod,
 			noHold,
-			notCounted("a sliding window does not count an unlimited rate", ": use leaves it all the time, so that it has none for a bill"),
+			notCounted("a sliding window does not count an unlimited rate",
+				": use leaves it all the time, so that it has none for a bill"),
 		}, calendarRefusals("a sliding window")...),
 	},
 	runtime.InFlight: {

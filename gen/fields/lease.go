@@ -99,7 +99,8 @@ func leaseSentences(l *spec.Limit) []string {
 		return nil
 	}
 	return []string{
-		fmt.Sprintf("A process takes blocks of %s, and spends each from its memory within %s.", words.Count(lease.Tokens, "token"), words.Duration(lease.For)),
+		fmt.Sprintf("A process takes blocks of %s, and spends each from its memory within %s.", words.Count(lease.Tokens, "token"),
+			words.Duration(lease.For)),
 		leaseBounds[l.Policy.Kind](&l.Policy),
 	}
 }
@@ -118,7 +119,8 @@ func bucketLeaseSentence(p *runtime.Policy) string {
 	case p.MaxReserved == runtime.Unbounded:
 		reserved = ", plus reserved tokens"
 	case p.Reserves():
-		reserved = fmt.Sprintf(", or %s + %s*t/%s if that is more", words.Number(p.Capacity+p.MaxReserved), words.Number(p.Rate), words.Duration(p.Period))
+		reserved = fmt.Sprintf(", or %s + %s*t/%s if that is more", words.Number(p.Capacity+p.MaxReserved), words.Number(p.Rate),
+			words.Duration(p.Period))
 	}
 	return fmt.Sprintf("At most %s + %s*(t + %s)/%s can be used in any time t%s.",
 		words.Number(p.Capacity), words.Number(p.Rate), words.Duration(p.Lease.For), words.Duration(p.Period), reserved)

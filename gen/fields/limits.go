@@ -55,8 +55,8 @@ func (p *parser) readLimits(file *spec.File, e document.Entry) bool {
 	return true
 }
 
-// claimLimit claims the Go names of a limit, of its overrides, of the classes of its requests, and of the structs for its usage and
-// the numbers of callers.
+// claimLimit claims the Go names of a limit, of its overrides, of the classes of its requests, and of the structs for its
+// usage and the numbers of callers.
 func (p *parser) claimLimit(e document.Entry, l *draft) {
 	name := diag.Quote(e.Name)
 	p.claim(owner{what: "the limit " + name, at: e.Named}, "method "+l.limit.GoName)
@@ -75,7 +75,8 @@ func (p *parser) claimLimit(e document.Entry, l *draft) {
 	}
 	// The only name of generated code that ends as the names of these types do.
 	if own := "ErrInvalidNumbers"; l.done.NumbersType() == own {
-		p.doc.Report(e.Named, ids.SameGoName, "choose another name with goName:", "an error of the generated code and the numbers of %s both have the Go name %s", name, own)
+		p.doc.Report(e.Named, ids.SameGoName, "choose another name with goName:",
+			"an error of the generated code and the numbers of %s both have the Go name %s", name, own)
 	} else {
 		p.claim(owner{what: "the numbers of " + name, at: e.Named}, "name "+l.done.NumbersType())
 	}
@@ -94,7 +95,8 @@ func (p *parser) withoutFields(entries []document.Entry) []document.Entry {
 		switch {
 		case isField && reported:
 		case isField && empty:
-			p.doc.Report(e.Named, ids.NotIndented, "indent it below "+diag.Label(entries[i-1].Name), "%s is a field of a limit, not a limit", e.Name)
+			p.doc.Report(e.Named, ids.NotIndented, "indent it below "+diag.Label(entries[i-1].Name),
+				"%s is a field of a limit, not a limit", e.Name)
 			// Without its fields the limit above is empty, which would be reported again.
 			limits, reported = limits[:len(limits)-1], true
 		default:
@@ -106,7 +108,8 @@ func (p *parser) withoutFields(entries []document.Entry) []document.Entry {
 
 // readLimit reads one limit.
 func (p *parser) readLimit(e document.Entry) *draft {
-	l := &draft{policy: unchecked{Name: e.Name}, limit: spec.Limit{GoName: spec.GoName(e.Name), Pos: e.Named.Pos, Places: map[string]diag.Pos{}}}
+	l := &draft{policy: unchecked{Name: e.Name}, limit: spec.Limit{GoName: spec.GoName(e.Name), Pos: e.Named.Pos,
+		Places: map[string]diag.Pos{}}}
 	atFirst := len(p.doc.Found)
 	// The first entry of that name has been checked.
 	if !e.Again {

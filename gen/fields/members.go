@@ -67,7 +67,8 @@ func (r membersReader) listed(members *[]spec.Member, e document.Entry) {
 		at := r.p.doc.Source.At(node)
 		if !document.IsString(node) {
 			if !r.p.doc.Muted(node) {
-				r.p.doc.Report(at, ids.WrongType, "write "+e.Name+": [sendMessage]", "%s must list names of limits, not %s", e.Name, document.Describe(node))
+				r.p.doc.Report(at, ids.WrongType, "write "+e.Name+": [sendMessage]", "%s must list names of limits, not %s", e.Name,
+					document.Describe(node))
 			}
 			continue
 		}
@@ -79,8 +80,8 @@ func (r membersReader) listed(members *[]spec.Member, e document.Entry) {
 }
 
 // member reads a limit of a group with its parameters, which are nil in a list of limits, or those of each of several keys.
-// It returns none if there is no such limit, or if the limit has a diagnostic: its key may be incomplete, and its numbers may
-// be missing.
+// It returns none if there is no such limit, or if the limit has a diagnostic: its key may be incomplete, and its numbers
+// may be missing.
 func (r membersReader) member(name string, at diag.Span, binding *yaml.Node) (members []spec.Member) {
 	limit := r.limitNamed(name, at)
 	if limit == nil {
@@ -125,7 +126,8 @@ func (r membersReader) boundTwice(first map[string]diag.Span, args []string, at 
 		first[key] = at
 		return false
 	}
-	r.p.doc.Report(at, ids.Duplicate, "name another parameter, or take more tokens by n", "%s is given twice for the same key", diag.Label(limit.Policy.Name))
+	r.p.doc.Report(at, ids.Duplicate, "name another parameter, or take more tokens by n", "%s is given twice for the same key",
+		diag.Label(limit.Policy.Name))
 	r.p.doc.Note(before, "first given here")
 	return true
 }
@@ -166,7 +168,8 @@ func (r membersReader) bind(m *spec.Member, at diag.Span, binding *yaml.Node) bo
 			r.p.doc.Report(e.Named, ids.UnboundKeyPart, "leave "+e.Name+" out",
 				"%s is no key part of %s; the group has a parameter %s, and passes it on", diag.Quote(e.Name), diag.Label(m.Limit.Policy.Name), e.Name)
 		case !isPart:
-			r.p.doc.Report(e.Named, ids.UnboundKeyPart, "write "+m.Example(), "%s has no key part %s", diag.Label(m.Limit.Policy.Name), diag.Quote(e.Name))
+			r.p.doc.Report(e.Named, ids.UnboundKeyPart, "write "+m.Example(), "%s has no key part %s",
+				diag.Label(m.Limit.Policy.Name), diag.Quote(e.Name))
 			r.p.doc.Offer(r.p.doc.Nearest(e.Name, func() []string { return spec.PartNames(m.Limit.Key) }))
 		}
 	}
@@ -179,10 +182,12 @@ func (r membersReader) bind(m *spec.Member, at diag.Span, binding *yaml.Node) bo
 		switch {
 		case !given:
 			if r.p.doc.Complete(binding) {
-				r.p.doc.Report(at, ids.UnboundKeyPart, "write "+m.Example(), "the key part %s of %s has no parameter", part.Name, diag.Label(m.Limit.Policy.Name))
+				r.p.doc.Report(at, ids.UnboundKeyPart, "write "+m.Example(), "the key part %s of %s has no parameter", part.Name,
+					diag.Label(m.Limit.Policy.Name))
 			}
 		case !document.IsString(e.Value):
-			r.p.doc.Report(e.At, ids.UnboundKeyPart, "write "+part.Name+": "+part.Name, "%s must be the name of a parameter, not %s", part.Name, document.Describe(e.Value))
+			r.p.doc.Report(e.At, ids.UnboundKeyPart, "write "+part.Name+": "+part.Name, "%s must be the name of a parameter, not %s",
+				part.Name, document.Describe(e.Value))
 		case r.p.partName(e.Value.Value, e.At):
 			r.parameter(e.Value.Value, part.GoType(), e.At)
 		}
@@ -198,7 +203,8 @@ func (r membersReader) count(m *spec.Member, e document.Entry) {
 		return
 	}
 	if !partForm.MatchString(e.Value.Value) {
-		r.p.doc.Report(e.At, ids.BadKeyPart, "write a number, or the name of a parameter such as tokens", "n must be a number of tokens or the name of a parameter, not %s", diag.Quote(e.Value.Value))
+		r.p.doc.Report(e.At, ids.BadKeyPart, "write a number, or the name of a parameter such as tokens",
+			"n must be a number of tokens or the name of a parameter, not %s", diag.Quote(e.Value.Value))
 		return
 	}
 	if r.p.partName(e.Value.Value, e.At) {
@@ -221,7 +227,8 @@ func (r membersReader) parameter(name, typ string, at diag.Span) {
 		return
 	}
 	if was.typ != typ {
-		r.p.doc.Report(at, ids.ParameterType, "give one of them another name: {part: parameter}", "the parameter %s is %s here, and %s before", diag.Label(name), typ, was.typ)
+		r.p.doc.Report(at, ids.ParameterType, "give one of them another name: {part: parameter}",
+			"the parameter %s is %s here, and %s before", diag.Label(name), typ, was.typ)
 		r.p.doc.Note(was.at, fmt.Sprintf("here it is %s", was.typ))
 	}
 }
@@ -256,7 +263,8 @@ var membersSchema = object{
 
 // bindingSchema is the schema of the parameters of a limit in a group, of one of types.
 func bindingSchema(types []string, more object) object {
-	n := object{"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(runtime.MaxTokens), "pattern": partForm.String() + "|^[1-9][0-9]*(_[0-9]+)+$"}
+	n := object{"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(runtime.MaxTokens),
+		"pattern": partForm.String() + "|^[1-9][0-9]*(_[0-9]+)+$"}
 	schema := object{
 		"type": types, "propertyNames": object{"pattern": partForm.String()},
 		"properties": object{spec.CountPart: n}, "additionalProperties": partSchema,

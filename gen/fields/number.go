@@ -35,9 +35,11 @@ func (p *parser) readWhole(e document.Entry, least, most int64, help wholeHelp) 
 		if strings.HasPrefix(plain, "-") {
 			help.tooLarge = ""
 		}
-		p.doc.Report(e.At, ids.OutOfRange, help.tooLarge, "%s must be %s to %s, not %s", e.Name, words.Number(least), words.Number(most), diag.Clip(e.Value.Value))
+		p.doc.Report(e.At, ids.OutOfRange, help.tooLarge, "%s must be %s to %s, not %s", e.Name, words.Number(least),
+			words.Number(most), diag.Clip(e.Value.Value))
 	case e.Value.Tag == "!!int":
-		p.doc.Report(e.At, ids.NotWhole, "", "%s must be written in decimal digits, with optional _ between them, not %s", e.Name, diag.Clip(e.Value.Value))
+		p.doc.Report(e.At, ids.NotWhole, "", "%s must be written in decimal digits, with optional _ between them, not %s", e.Name,
+			diag.Clip(e.Value.Value))
 		p.doc.Offer(inDecimal(plain))
 	default:
 		if help.notWhole == "" && slices.Contains(boundless, string(diag.Fold(e.Value.Value))) {
@@ -72,7 +74,8 @@ func (p *parser) leadingZero(e document.Entry, plain string) {
 	if n, err := strconv.ParseInt(plain, 0, 64); err == nil && n != 0 {
 		// 07 is 7 in either base, so only one reading is offered.
 		if octal := strconv.FormatInt(n, 10); octal != decimal.String() {
-			p.doc.Report(e.At, ids.LeadingZero, "", "%s is written %s, which YAML reads as octal %d", e.Name, diag.Clip(e.Value.Value), n)
+			p.doc.Report(e.At, ids.LeadingZero, "", "%s is written %s, which YAML reads as octal %d", e.Name,
+				diag.Clip(e.Value.Value), n)
 			p.doc.Offer(decimal.String(), octal)
 			return
 		}
@@ -119,7 +122,8 @@ func wholeNumber(text string) string {
 }
 
 // boundless are the words for no bound, folded, which cannot stand for a required number.
-var boundless = []string{"unlimited", "unbounded", "none", "off", "infinite", "infinity", ".inf", "inf", "nolimit", "any", "all", "never", "null"}
+var boundless = []string{"unlimited", "unbounded", "none", "off", "infinite", "infinity", ".inf", "inf", "nolimit", "any",
+	"all", "never", "null"}
 
 // meantInstead reports a value that probably means a word in place of a number, and returns whether it does.
 func (p *parser) meantInstead(e document.Entry, word string, synonyms []string) bool {
@@ -128,7 +132,8 @@ func (p *parser) meantInstead(e document.Entry, word string, synonyms []string) 
 	if !isScalar || !slices.Contains(synonyms, text) && diag.Nearest(text, []string{word}) == "" {
 		return false
 	}
-	p.doc.Report(e.At, ids.NotWhole, "", "%s must be a whole number or %s, not %s", e.Name, word, strings.TrimPrefix(document.Describe(e.Value), "the number "))
+	p.doc.Report(e.At, ids.NotWhole, "", "%s must be a whole number or %s, not %s", e.Name, word,
+		strings.TrimPrefix(document.Describe(e.Value), "the number "))
 	p.doc.Offer(word)
 	return true
 }
@@ -144,7 +149,8 @@ func numberReader[D any, N int | int64](least, most int64, place func(*D) *N) re
 
 // numberSchema is the schema of a whole number. For editors that read YAML 1.2, 40_000 is text.
 func numberSchema(least, most int64) object {
-	return object{"type": []string{"integer", "string"}, "minimum": least, "maximum": most, "pattern": "^[1-9][0-9]*(_[0-9]+)+$"}
+	return object{"type": []string{"integer", "string"}, "minimum": least, "maximum": most,
+		"pattern": "^[1-9][0-9]*(_[0-9]+)+$"}
 }
 
 // wordSchema is the schema of a whole number or a word, which editors offer, as they do more.
@@ -185,7 +191,8 @@ var separators = strings.NewReplacer("_", "", ",", "")
 const unlimited = "unlimited"
 
 // unlimitedSynonyms are words for a rate without a bound.
-var unlimitedSynonyms = []string{"none", "off", "infinite", "infinity", ".inf", "inf", "unbounded", "no limit", "nolimit", "any", "all", "-1"}
+var unlimitedSynonyms = []string{"none", "off", "infinite", "infinity", ".inf", "inf", "unbounded", "no limit", "nolimit",
+	"any", "all", "-1"}
 
 // unbounded is the maxReserved of a limit whose reservations have no bound. It must be written out, because such a
 // limit has no worst case.

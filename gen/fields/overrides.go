@@ -136,10 +136,12 @@ func (p *parser) checkOverrides(l *draft) {
 			p.reportOverride(e, part.name, "leave it out", "the limit has %s 0, which overrides cannot change", part.name)
 			return
 		case l.countsOnly() && *part.into < part.own:
-			p.reportOverride(e, part.name, "write overrides: {}, which allows all numbers", "the most that overrides can give, %s, is less than the limit, which is unlimited", words.Number(*part.into))
+			p.reportOverride(e, part.name, "write overrides: {}, which allows all numbers",
+				"the most that overrides can give, %s, is less than the limit, which is unlimited", words.Number(*part.into))
 			return
 		case *part.into < part.own:
-			p.reportOverride(e, part.name, "give at least "+words.Number(part.own)+", or leave it out: overrides can always give less",
+			p.reportOverride(e, part.name, "give at least "+words.Number(part.own)+
+				", or leave it out: overrides can always give less",
 				"the most that overrides can give, %s, is less than the %s of the limit, %s", words.Number(*part.into), part.name, words.Number(part.own))
 			if at, ok := l.given[part.name]; ok {
 				p.doc.Note(at.At, part.name+" is given here")
@@ -149,7 +151,8 @@ func (p *parser) checkOverrides(l *draft) {
 	}
 	switch {
 	case inFlight && most.Capacity > runtime.MaxSlots:
-		p.reportOverride(e, "capacity", "give at most "+words.Number(runtime.MaxSlots), "a limit in flight has at most %s slots, whose holders are in one row", words.Number(runtime.MaxSlots))
+		p.reportOverride(e, "capacity", "give at most "+words.Number(runtime.MaxSlots),
+			"a limit in flight has at most %s slots, whose holders are in one row", words.Number(runtime.MaxSlots))
 		return
 	case inFlight:
 		most = runtime.OverrideBounds{Slots: most.Capacity, Unlimited: most.Unlimited}
@@ -195,7 +198,8 @@ func OverridesWords(l *spec.Limit) []string {
 		return []string{"Operators can block a key, give it other numbers or lift the limit for it, for a time, without a deploy."}
 	}
 	if b.Slots > 0 {
-		return []string{"Operators can block a key, or give it up to " + words.Count(b.Slots, "slot") + ", for a time, without a deploy."}
+		return []string{"Operators can block a key, or give it up to " + words.Count(b.Slots, "slot") +
+			", for a time, without a deploy."}
 	}
 	if l.CountsOnly() {
 		return []string{"Operators can block a key, or give it numbers, for a time, without a deploy."}
@@ -207,7 +211,8 @@ func OverridesWords(l *spec.Limit) []string {
 	if b.MaxReserved > 0 {
 		numbers = append(numbers, "maxReserved "+unboundedOr(b.MaxReserved, words.Number(b.MaxReserved)))
 	}
-	return []string{"Operators can block a key, or give it other numbers up to " + words.List(numbers, "and") + ", for a time, without a deploy."}
+	return []string{"Operators can block a key, or give it other numbers up to " + words.List(numbers, "and") +
+		", for a time, without a deploy."}
 }
 
 // OverridesMethods returns the names of the generated methods for overrides: "SendMessageOverrides" for those of one key,

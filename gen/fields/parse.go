@@ -1,9 +1,9 @@
 // Package fields has the fields of limits.yaml, and all that follows from them.
 //
-// A field is read from top to bottom in one file: its meaning, its schema, its reader, its check, and its sentences. Below them are
-// the parts that fields have in common (field.go, draft.go, duration.go, number.go, word.go, byplan.go, callers.go, refusal.go), and
-// above them what walks them all: [Parse], the [Schema] for editors, [Fields] for the reference in the README.md of package spec,
-// [Sentences], and [Values] for package diff.
+// A field is read from top to bottom in one file: its meaning, its schema, its reader, its check, and its sentences. Below
+// them are the parts that fields have in common (field.go, draft.go, duration.go, number.go, word.go, byplan.go, callers.go,
+// refusal.go), and above them what walks them all: [Parse], the [Schema] for editors, [Fields] for the reference in the
+// README.md of package spec, [Sentences], and [Values] for package diff.
 //
 // # Guarantees
 //

@@ -177,8 +177,8 @@ func TestDescribedErrorsAreTheFirstOfTheFile(t *testing.T) {
 	}
 }
 
-// Most of the work on an error is to find what a wrong name means. That work is bounded, however many names are wrong and however
-// many are right.
+// Most of the work on an error is to find what a wrong name means. That work is bounded, however many names are wrong and
+// however many are right.
 func TestWorkOnManyErrorsIsBounded(t *testing.T) {
 	const n = 5_000
 	many := func(format string) string {

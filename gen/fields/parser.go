@@ -13,12 +13,12 @@ type parser struct {
 	// plans are those of the file. With plansUnknown, some of them have errors, and the plans of limits are not checked.
 	plans        []spec.Plan
 	plansUnknown bool
-	// defaults are the entries of the defaults, at most one of each name. With defaultsUnknown, some of them have errors, and it is
-	// unknown what limits lack.
+	// defaults are the entries of the defaults, at most one of each name. With defaultsUnknown, some of them have errors, and
+	// it is unknown what limits lack.
 	defaults        []document.Entry
 	defaultsUnknown bool
-	// limitFields are the names of the fields of a limit, and defaultFields those that defaults can have. The functions that a table of fields contains cannot refer to
-	// that table: Go would report an initialization cycle.
+	// limitFields are the names of the fields of a limit, and defaultFields those that defaults can have. The functions that a
+	// table of fields contains cannot refer to that table: Go would report an initialization cycle.
 	limitFields, defaultFields []string
 	// drafts are the limits of the file by name, with those that have diagnostics.
 	drafts map[string]*draft
@@ -32,8 +32,8 @@ func newParser(doc *document.Document) *parser {
 	return &parser{doc: doc, drafts: map[string]*draft{}, owners: map[string]owner{}}
 }
 
-// owner is a limit, its overrides or its numbers, a group, a plan, or a part of a key with several types, each of which has Go
-// names.
+// owner is a limit, its overrides or its numbers, a group, a plan, or a part of a key with several types, each of which has
+// Go names.
 type owner struct {
 	what string
 	at   diag.Span

@@ -57,7 +57,8 @@ func (p *parser) readPenalty(l *draft, e document.Entry) bool {
 	case document.IsWord(e.Value, penaltyOff):
 		return true
 	case e.Value.Kind != yaml.SequenceNode && slices.Contains(penaltyOffSynonyms, e.Value.Value):
-		p.doc.Report(e.At, ids.BadPenalty, "leave penalty out, or write "+penaltyOff, "penalty must be a duration or a list of them, not %s", document.Describe(e.Value))
+		p.doc.Report(e.At, ids.BadPenalty, "leave penalty out, or write "+penaltyOff,
+			"penalty must be a duration or a list of them, not %s", document.Describe(e.Value))
 		p.doc.Offer(penaltyOff)
 		return false
 	case e.Value.Kind != yaml.SequenceNode:
@@ -68,7 +69,8 @@ func (p *parser) readPenalty(l *draft, e document.Entry) bool {
 		p.doc.Report(e.At, ids.BadPenalty, penaltyHelp, "penalty must not be empty")
 		return false
 	case len(e.Value.Content) > runtime.MaxPenaltySteps:
-		p.doc.Report(e.At, ids.BadPenalty, "the last one is repeated: leave some out", "penalty has at most %d steps, not %d", runtime.MaxPenaltySteps, len(e.Value.Content))
+		p.doc.Report(e.At, ids.BadPenalty, "the last one is repeated: leave some out", "penalty has at most %d steps, not %d",
+			runtime.MaxPenaltySteps, len(e.Value.Content))
 		return false
 	}
 	all := true
@@ -94,9 +96,11 @@ func (p *parser) checkPenalty(l *draft) {
 		switch {
 		case byPlan: // it is for the plans with several
 		case policy.Penalty.Steps[0] != 0:
-			p.doc.Report(forgive.At, ids.BadPenalty, "leave forgive out, or give a list such as penalty: [1m, 10m, 1h]", "forgive has no effect on a single penalty, which is always the same")
+			p.doc.Report(forgive.At, ids.BadPenalty, "leave forgive out, or give a list such as penalty: [1m, 10m, 1h]",
+				"forgive has no effect on a single penalty, which is always the same")
 		case !ok || document.IsWord(penalty.Value, penaltyOff):
-			p.doc.Report(forgive.At, ids.BadPenalty, "leave forgive out, or give a penalty", "forgive has no effect without a penalty")
+			p.doc.Report(forgive.At, ids.BadPenalty, "leave forgive out, or give a penalty",
+				"forgive has no effect without a penalty")
 		}
 		policy.Penalty.Forgive = 0
 	}

@@ -20,11 +20,13 @@ func (p *parser) sameMethods(l *draft, limit *spec.Limit) bool {
 			first = of
 		case first.Policy.Reserves() != of.Policy.Reserves():
 			p.differ(l, "maxReserved", first.Plan, of.Plan, ids.PlansDiffer, "let maxReserved be 0 for all plans, or for none",
-				fmt.Sprintf("one of the plans %s and %s can be reserved and the other cannot, but one method serves both", first.Plan, of.Plan))
+				fmt.Sprintf("one of the plans %s and %s can be reserved and the other cannot, but one method serves both",
+					first.Plan, of.Plan))
 			return false
 		case (first.Policy.Capacity == 0) != (of.Policy.Capacity == 0):
 			p.differ(l, "capacity", first.Plan, of.Plan, ids.PlansDiffer, "let capacity be 0 for all plans, or for none",
-				fmt.Sprintf("one of the plans %s and %s can only be reserved and the other cannot, but one method serves both", first.Plan, of.Plan))
+				fmt.Sprintf("one of the plans %s and %s can only be reserved and the other cannot, but one method serves both",
+					first.Plan, of.Plan))
 			return false
 		}
 	}
@@ -56,7 +58,8 @@ func (p *parser) carryAlike(l *draft, limit *spec.Limit) bool {
 	}
 	for i, large := range limit.Plans {
 		for _, small := range limit.Plans[:i] {
-			if large.Numberless() || small.Numberless() || large.CountsOnly() || small.CountsOnly() || includes(large, small) || includes(small, large) {
+			if large.Numberless() || small.Numberless() || large.CountsOnly() || small.CountsOnly() || includes(large, small) ||
+				includes(small, large) {
 				continue
 			}
 			if atOnce(large) < atOnce(small) {

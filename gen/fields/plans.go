@@ -40,13 +40,16 @@ func (p *parser) readPlans(file *spec.File, e document.Entry) bool {
 	case len(e.Value.Content) == 0:
 		p.doc.Report(e.At, ids.BadPlan, "name at least one, or leave plans out", "plans must not be empty")
 	case len(e.Value.Content) > maxPlans:
-		p.doc.Report(e.At, ids.BadPlan, "give customers with numbers of their own overrides", "a file has at most %d plans, not %s", maxPlans, words.Number(int64(len(e.Value.Content))))
+		p.doc.Report(e.At, ids.BadPlan, "give customers with numbers of their own overrides",
+			"a file has at most %d plans, not %s", maxPlans, words.Number(int64(len(e.Value.Content))))
 	default:
 		file.Plans = p.readPlanNames(e.Value.Content)
 	}
 	ok := len(p.doc.Found) == before
 	if !e.Again {
-		p.plans, p.plansUnknown = file.Plans, !ok || slices.ContainsFunc(e.Value.Content, func(item *yaml.Node) bool { return p.doc.Muted(item) })
+		p.plans = file.Plans
+		p.plansUnknown = !ok ||
+			slices.ContainsFunc(e.Value.Content, func(item *yaml.Node) bool { return p.doc.Muted(item) })
 	}
 	return ok
 }
@@ -86,9 +89,11 @@ func (p *parser) planName(item *yaml.Node, at diag.Span) bool {
 			p.doc.Offer(strconv.Quote(item.Value)) // such as true, which is a name in quotes
 		}
 	case len(item.Value) > longestPlan:
-		p.doc.Report(at, ids.BadPlan, "choose a shorter name", "the name of a plan has at most %d characters, and %s has %d", longestPlan, diag.Quote(item.Value), len([]rune(item.Value)))
+		p.doc.Report(at, ids.BadPlan, "choose a shorter name", "the name of a plan has at most %d characters, and %s has %d",
+			longestPlan, diag.Quote(item.Value), len([]rune(item.Value)))
 	case !planForm.MatchString(item.Value):
-		p.doc.Report(at, ids.BadPlan, planHelp, "the name of a plan must have letters and digits only, with dashes or underscores between them, not %s", diag.Quote(item.Value))
+		p.doc.Report(at, ids.BadPlan, planHelp,
+			"the name of a plan must have letters and digits only, with dashes or underscores between them, not %s", diag.Quote(item.Value))
 		if better := strings.Join(spec.PlanWords(item.Value), "-"); planForm.MatchString(better) {
 			p.doc.Offer(better)
 		}

@@ -48,8 +48,8 @@ const (
 var (
 	// priceForm is a decimal number that YAML 1.1, YAML 1.2 and people read alike, without the sign.
 	priceForm = regexp.MustCompile(`^((?:0|[1-9][0-9]*(?:_[0-9]+)*))(?:\.([0-9]+))?$`)
-	// noPriceNames are the names of other fields of a trace, for which simulate would take them, and of what the generated struct has
-	// besides.
+	// noPriceNames are the names of other fields of a trace, for which simulate would take them, and of what the generated
+	// struct has besides.
 	noPriceNames = append(slices.Clone(TraceFields), "cost")
 	// TraceFields are the names of the fields of a request in a trace, and of the answer to it.
 	TraceFields = []string{
@@ -79,7 +79,8 @@ func (p *parser) readPrices(l *draft, e document.Entry) bool {
 	case n == 0:
 		p.doc.Report(e.At, ids.BadPrices, "leave it out, or "+pricesHelp, "prices must not be empty")
 	case n > maxPrices:
-		p.doc.Report(e.At, ids.BadPrices, "give what costs the same one price", "a limit has at most %d prices, not %s", maxPrices, words.Number(int64(n)))
+		p.doc.Report(e.At, ids.BadPrices, "give what costs the same one price", "a limit has at most %d prices, not %s", maxPrices,
+			words.Number(int64(n)))
 	case !slices.ContainsFunc(entries, func(price document.Entry) bool { return !slices.Contains(p.planNames(), price.Name) }):
 		p.doc.Report(e.At, ids.BadPrices, "name what requests use, and give the rate by plan", "prices are the same for all plans")
 		return false
@@ -114,13 +115,15 @@ func (p *parser) priceName(e document.Entry, first map[string]document.Entry) bo
 		p.doc.Offer(spec.CamelCase(e.Name))
 		return false
 	case len(e.Name) > runtime.MaxKey:
-		return refuse("choose a shorter name", "the name of a price has at most %d bytes, and %s has %s", runtime.MaxKey, name, words.Number(int64(len(e.Name))))
+		return refuse("choose a shorter name", "the name of a price has at most %d bytes, and %s has %s", runtime.MaxKey, name,
+			words.Number(int64(len(e.Name))))
 	case slices.Contains(TraceFields, e.Name):
 		return refuse("choose another name", "simulate reads %s as another field of a trace", name)
 	case spec.GoName(e.Name) == "Cost":
 		return refuse("choose another name", "the generated struct has a method Cost")
 	case taken:
-		refuse("choose another name", "%s and %s both have the Go name %s", diag.Quote(before.Name), name, diag.Clip(spec.GoName(e.Name)))
+		refuse("choose another name", "%s and %s both have the Go name %s", diag.Quote(before.Name), name,
+			diag.Clip(spec.GoName(e.Name)))
 		p.doc.Note(before.Named, "the first is here")
 		return false
 	}
@@ -139,7 +142,8 @@ func (p *parser) readPrice(e document.Entry) (int64, bool) {
 		return 0, false
 	}
 	if number := e.Value.Kind == yaml.ScalarNode && (e.Value.Tag == "!!int" || e.Value.Tag == "!!float"); !number {
-		refuse("write a decimal number such as 3 or 0.3", "the price of %s must be a number, not %s", diag.Label(e.Name), document.Describe(e.Value))
+		refuse("write a decimal number such as 3 or 0.3", "the price of %s must be a number, not %s", diag.Label(e.Name),
+			document.Describe(e.Value))
 		if priceForm.MatchString(text) && document.IsString(e.Value) {
 			p.doc.Offer(text)
 		}
@@ -148,7 +152,8 @@ func (p *parser) readPrice(e document.Entry) (int64, bool) {
 	unsigned := strings.TrimPrefix(text, "-")
 	parts := priceForm.FindStringSubmatch(unsigned)
 	if parts == nil {
-		return refuse("write it in decimal digits, such as 1500, 3 or 0.3", "the price of %s must be written in decimal digits, not %s", diag.Label(e.Name), diag.Clip(text))
+		return refuse("write it in decimal digits, such as 1500, 3 or 0.3",
+			"the price of %s must be written in decimal digits, not %s", diag.Label(e.Name), diag.Clip(text))
 	}
 	whole, err := strconv.ParseInt(strings.ReplaceAll(parts[1], "_", ""), 10, 64)
 	fraction, _ := strconv.ParseInt((parts[2] + "000000")[:priceDigits], 10, 64)
@@ -161,7 +166,8 @@ func (p *parser) readPrice(e document.Entry) (int64, bool) {
 	case unsigned != text:
 		return refuse("give a price of more than 0", "the price of %s is less than 0: %s", diag.Label(e.Name), diag.Clip(text))
 	case err != nil || whole > maxPrice || whole == maxPrice && fraction > 0:
-		return refuse("let the limit count a larger unit", "the price of %s must be at most %s, not %s", diag.Label(e.Name), words.Number(maxPrice), diag.Clip(text))
+		return refuse("let the limit count a larger unit", "the price of %s must be at most %s, not %s", diag.Label(e.Name),
+			words.Number(maxPrice), diag.Clip(text))
 	}
 	return whole*millionths + fraction, true
 }
@@ -170,7 +176,8 @@ func (p *parser) readPrice(e document.Entry) (int64, bool) {
 func (p *parser) checkPrices(l *draft) {
 	capacity, ok := l.given["capacity"]
 	if prices, given := l.given["prices"]; ok && given && l.policy.Kind != runtime.InFlight && l.policy.Capacity == 0 {
-		p.doc.Report(prices.At, ids.BadPrices, "give a capacity of at least 1, or leave prices out", "a limit with capacity 0 has no prices: its tokens never accumulate, and can only be reserved")
+		p.doc.Report(prices.At, ids.BadPrices, "give a capacity of at least 1, or leave prices out",
+			"a limit with capacity 0 has no prices: its tokens never accumulate, and can only be reserved")
 		p.doc.Note(capacity.At, "capacity is given here")
 	}
 }

@@ -64,12 +64,14 @@ func (p *parser) readPriorities(l *draft, e document.Entry) bool {
 	}
 	for _, class := range entries {
 		if leaves, ok := p.readPriority(class); ok && !class.Again {
-			l.limit.Priorities = append(l.limit.Priorities, spec.Priority{Priority: runtime.Priority{Name: class.Name, Leaves: leaves}, Pos: class.Named.Pos})
+			l.limit.Priorities = append(l.limit.Priorities,
+				spec.Priority{Priority: runtime.Priority{Name: class.Name, Leaves: leaves}, Pos: class.Named.Pos})
 		}
 	}
 	all := func(c spec.Priority) bool { return c.Leaves == 0 }
 	if len(p.doc.Found) == before && !slices.ContainsFunc(l.limit.Priorities, all) {
-		p.doc.Report(e.At, ids.BadPriorities, "give one of them 0%, or the limit a smaller capacity", "no class may take all tokens, so some of the capacity is never used")
+		p.doc.Report(e.At, ids.BadPriorities, "give one of them 0%, or the limit a smaller capacity",
+			"no class may take all tokens, so some of the capacity is never used")
 	}
 	return len(p.doc.Found) == before
 }
@@ -79,14 +81,16 @@ func (p *parser) readPriority(class document.Entry) (leaves int, ok bool) {
 	text := class.Value.Value
 	switch {
 	case !priorityForm.MatchString(class.Name), len(class.Name) > longestPlan:
-		p.doc.Report(class.Named, ids.BadPriorities, "begin with a small letter, and use letters and digits, at most "+strconv.Itoa(longestPlan),
+		p.doc.Report(class.Named, ids.BadPriorities, "begin with a small letter, and use letters and digits, at most "+
+			strconv.Itoa(longestPlan),
 			"the name of a class must be like that of a limit, not %s", diag.Quote(class.Name))
 		return 0, false
 	case class.Value.Kind == yaml.ScalarNode && shareForm.MatchString(text):
 		leaves, _ = strconv.Atoi(strings.TrimSuffix(text, "%"))
 		return leaves, true
 	}
-	p.doc.Report(class.At, ids.BadPriorities, "", "%s must be a percentage from 0%% to 99%%, not %s", class.Name, document.Describe(class.Value))
+	p.doc.Report(class.At, ids.BadPriorities, "", "%s must be a percentage from 0%% to 99%%, not %s", class.Name,
+		document.Describe(class.Value))
 	p.doc.Offer(meantPercent(class.Value, shareForm))
 	return 0, false
 }
@@ -147,7 +151,8 @@ func (p *parser) claimPriorities(e document.Entry, l *spec.Limit) {
 	case len(l.Priorities) == 0:
 		return
 	case l.PriorityType() == own:
-		p.doc.Report(e.Named, ids.SameGoName, "choose another name with goName:", "an error of the generated code and the priorities of %s both have the Go name %s", name, own)
+		p.doc.Report(e.Named, ids.SameGoName, "choose another name with goName:",
+			"an error of the generated code and the priorities of %s both have the Go name %s", name, own)
 	default:
 		p.claim(owner{what: "the priorities of " + name, at: e.Named}, "name "+l.PriorityType())
 	}

@@ -47,7 +47,8 @@ func (p *parser) readRates(l *draft, e document.Entry) bool {
 	case counts && p.meantInstead(e, unlimited, unlimitedSynonyms):
 		return false
 	case document.IsString(e.Value) && slices.Contains(boundless, string(diag.Fold(e.Value.Value))):
-		p.doc.Report(e.At, ids.UnlimitedPlan, "leave the limit out, let the rate depend on the plan: rate: {free: 10, pro: unlimited}, or add count: true to count what is used",
+		p.doc.Report(e.At, ids.UnlimitedPlan,
+			"leave the limit out, let the rate depend on the plan: rate: {free: 10, pro: unlimited}, or add count: true to count what is used",
 			"a limit that is unlimited for all plans has no effect")
 		return false
 	}
@@ -62,7 +63,8 @@ func (l *draft) rateNumbers() (number, most *int64) { return &l.policy.Rate, &l.
 // readRate reads a rate, which people also write as "10 per minute".
 func (p *parser) readRate(l *draft, e document.Entry) bool {
 	if isZero(e.Value) {
-		p.doc.Report(e.At, ids.OutOfRange, "to deny every request, give any rate and write mode: block; to deny those of a plan, write rate: {free: 0, pro: 10}",
+		p.doc.Report(e.At, ids.OutOfRange,
+			"to deny every request, give any rate and write mode: block; to deny those of a plan, write rate: {free: 0, pro: 10}",
 			"rate must be 1 to %s, not 0", words.Number(runtime.MaxTokens))
 		return false
 	}

@@ -16,7 +16,8 @@ type Field struct {
 
 // Fields returns every field, in the order of the reference in README.md.
 func Fields() []Field {
-	return slices.Concat(fieldsIn("the file", fileFields), fieldsIn("a limit", limitFields), fieldsIn("defaults", defaultFields), fieldsIn("a lease", leaseFields),
+	return slices.Concat(fieldsIn("the file", fileFields), fieldsIn("a limit", limitFields),
+		fieldsIn("defaults", defaultFields), fieldsIn("a lease", leaseFields),
 		fieldsIn("overrides", overrideFields), fieldsIn("an exception", exceptionFields), fieldsIn("a group", groupFields))
 }
 

@@ -24,8 +24,9 @@ func TestReadmeReferenceIsUpToDate(t *testing.T) {
 	assert.Equal(t, reference(), listed, "after a change of a field, run go test ./gen/fields -run Reference -update")
 }
 
-// reference returns the fields of limits.yaml as Markdown: a table for the file, one each for a limit, a lease, overrides, an exception and a group,
-// and below each table the explanations that do not fit into it. The defaults are fields of a limit.
+// reference returns the fields of limits.yaml as Markdown: a table for the file, one each for a limit, a lease, overrides,
+// an exception and a group, and below each table the explanations that do not fit into it. The defaults are fields of a
+// limit.
 func reference() string {
 	var out strings.Builder
 	writeTable(&out, "The file", fileFields)

@@ -20,8 +20,8 @@ type refusal struct {
 	message, why string
 	// help is the remedy; "" to leave the field out.
 	help string
-	// applies selects the refused values, and schema is the schema of the others, with its own hint. Both are nil if only the value
-	// in [withoutEffect] is allowed, or none.
+	// applies selects the refused values, and schema is the schema of the others, with its own hint. Both are nil if only the
+	// value in [withoutEffect] is allowed, or none.
 	applies func(p *unchecked) bool
 	schema  object
 	// byPlan refuses only a map with a value for each plan.
@@ -85,9 +85,10 @@ func conditions(refusals []refusal, field string, value object) (list []any) {
 	return list
 }
 
-// refuse reports the given fields that are refused because of another one, or of the zero entry for no note. It returns whether there
-// are none.
-func (p *parser) refuse(l *draft, given map[string]document.Entry, broken *ids.Meaning, refusals []refusal, because document.Entry) bool {
+// refuse reports the given fields that are refused because of another one, or of the zero entry for no note. It returns
+// whether there are none.
+func (p *parser) refuse(l *draft, given map[string]document.Entry, broken *ids.Meaning, refusals []refusal,
+	because document.Entry) bool {
 	before := len(p.doc.Found)
 	for _, r := range refusals {
 		e, ok := given[r.field]

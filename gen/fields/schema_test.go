@@ -27,8 +27,9 @@ var beyondSchema = []*ids.Meaning{
 	ids.UnknownLimit, ids.UnboundKeyPart, ids.ParameterType, ids.CannotPass, ids.TakenAndChecked,
 }
 
-// partlyInSchema are the rules whose syntax only is in the schema: not the length of a duration, whether a day exists, which names are plans, the order of percentages,
-// or how many digits a price has. And in a schema, 10.0 equals 10, and false may be off.
+// partlyInSchema are the rules whose syntax only is in the schema: not the length of a duration, whether a day exists, which
+// names are plans, the order of percentages, or how many digits a price has. And in a schema, 10.0 equals 10, and false may
+// be off.
 var partlyInSchema = []*ids.Meaning{ids.BadMode, ids.BadCount, ids.BadVersion, ids.BadPrices, ids.BadNumbers, ids.NotWhole, ids.OutOfRange, ids.BadDuration, ids.BadStart, ids.NotForPeriod, ids.BadWarn}
 
 // inSchema reports whether a file that breaks the rule must be invalid by the schema too.

@@ -51,11 +51,13 @@ func (p *parser) settlePlans(l *draft) {
 		zero := slices.ContainsFunc(l.plans, func(plan *draft) bool { return !plan.unlimited() })
 		switch free := slices.ContainsFunc(l.plans, (*draft).unlimited); {
 		case !zero:
-			p.doc.Report(e.Named, ids.UnlimitedPlan, "leave the limit out, or give one of the plans a number", "a limit that is unlimited for all plans has no effect")
+			p.doc.Report(e.Named, ids.UnlimitedPlan, "leave the limit out, or give one of the plans a number",
+				"a limit that is unlimited for all plans has no effect")
 		case free:
 			p.doc.Report(e.Named, ids.UnlimitedPlan, "give one of the plans a number", "no plan of the limit has a number")
 		default:
-			p.doc.Report(e.Named, ids.UnlimitedPlan, "to deny every request, give any "+e.Name+" and write mode: block", "the limit is 0 for all plans")
+			p.doc.Report(e.Named, ids.UnlimitedPlan, "to deny every request, give any "+e.Name+" and write mode: block",
+				"the limit is 0 for all plans")
 		}
 		return
 	}
@@ -94,17 +96,20 @@ func (p *parser) namesEveryPlan(l *draft) bool {
 			}
 			switch {
 			case given && free:
-				p.doc.Report(value.Named, ids.UnlimitedPlan, "leave "+plan+" out here", "the plan %s is unlimited, so it has no %s", diag.Quote(plan), f.name)
+				p.doc.Report(value.Named, ids.UnlimitedPlan, "leave "+plan+" out here", "the plan %s is unlimited, so it has no %s",
+					diag.Quote(plan), f.name)
 				p.doc.Note(of.At, "its rate is given here")
 			case given && zero && !isZero(value.Value):
-				p.doc.Report(value.Named, ids.UnlimitedPlan, "leave "+plan+" out here", "the plan %s has the %s 0, so it has no %s", diag.Quote(plan), number, f.name)
+				p.doc.Report(value.Named, ids.UnlimitedPlan, "leave "+plan+" out here", "the plan %s has the %s 0, so it has no %s",
+					diag.Quote(plan), number, f.name)
 				p.doc.Note(of.At, "its "+number+" is given here")
 			case !given && !free && !zero && !e.meant[plan] && !e.anyPlan:
 				missing = append(missing, plan)
 			}
 		}
 		if len(missing) > 0 {
-			p.doc.Report(e.Named, ids.MissingPlan, "give a value for every plan, or one value for all of them", "%s lacks %s", f.name, plansInWords(missing))
+			p.doc.Report(e.Named, ids.MissingPlan, "give a value for every plan, or one value for all of them", "%s lacks %s", f.name,
+				plansInWords(missing))
 		}
 	}
 	return len(p.doc.Found) == before
@@ -149,8 +154,10 @@ func (p *parser) draftOf(l *draft, plan string) *draft {
 		if own.limit.UnlimitedRate {
 			mode = runtime.ModeUnlimited
 		}
-		// The plan has no rule, not even the numbers that all plans share. Its shards stay, because the rows of the other plans have them.
-		own.policy = unchecked{Name: own.policy.Name, Kind: own.policy.Kind, Precise: own.policy.Precise, Shards: own.policy.Shards, AtMost: own.policy.AtMost, Mode: mode}
+		// The plan has no rule, not even the numbers that all plans share. Its shards stay, because the rows of the other plans
+		// have them.
+		own.policy = unchecked{Name: own.policy.Name, Kind: own.policy.Kind, Precise: own.policy.Precise,
+			Shards: own.policy.Shards, AtMost: own.policy.AtMost, Mode: mode}
 		return &own
 	}
 	if counted {

@@ -32,7 +32,8 @@ func (p *parser) checkShards(l *draft) {
 		return
 	}
 	if policy.Start.FirstUse() && policy.Shards > 1 {
-		p.doc.Report(shards.At, ids.TooManyShards, "leave shards out", "windows that start at first use cannot have shards: each shard would start its own window")
+		p.doc.Report(shards.At, ids.TooManyShards, "leave shards out",
+			"windows that start at first use cannot have shards: each shard would start its own window")
 		p.doc.Note(l.given["start"].At, "start is given here")
 		return
 	}

@@ -57,7 +57,8 @@ func (p *parser) readStart(l *draft, e document.Entry) (ok bool) {
 		return true
 	}
 	if c, ok := l.calendar(); ok && !instantForm.MatchString(text) && !offsetForm.MatchString(text) {
-		p.doc.Report(e.At, ids.BadStart, "write "+startFormsOf(c), "start %s does not fit period: %s", strings.TrimPrefix(document.Describe(e.Value), "the number "), calendarPeriod(c))
+		p.doc.Report(e.At, ids.BadStart, "write "+startFormsOf(c), "start %s does not fit period: %s",
+			strings.TrimPrefix(document.Describe(e.Value), "the number "), calendarPeriod(c))
 		p.doc.Offer(meantCalendarStart(c, text))
 		return false
 	}
@@ -80,7 +81,8 @@ func (p *parser) checkCalendar(l *draft) {
 	case c.Unit == 0 && hasZone:
 		help := "write period: day, week, month or year, or leave zone out"
 		if units := aboutUnits[l.policy.Period]; units != 0 {
-			help = fmt.Sprintf("write period: %s for calendar %[1]ss in that zone, or leave zone out: %s is a fixed length", units, period.Value.Value)
+			help = fmt.Sprintf("write period: %s for calendar %[1]ss in that zone, or leave zone out: %s is a fixed length", units,
+				period.Value.Value)
 		}
 		p.doc.Report(zone.At, ids.NotForPeriod, help, "a period of fixed length has no zone")
 		p.doc.Note(period.At, "period is given here")
@@ -99,16 +101,19 @@ func (p *parser) checkCalendar(l *draft) {
 		p.doc.Note(period.At, "period is given here")
 	case c.Unit == 0:
 	case !hasZone && !l.has("zone") && !p.defaultsUnknown:
-		p.doc.Report(period.At, ids.MissingField, "add zone: Europe/Berlin, zone: UTC, or zone: per key; or write a fixed length such as "+fixedLength(*c),
+		p.doc.Report(period.At, ids.MissingField,
+			"add zone: Europe/Berlin, zone: UTC, or zone: per key; or write a fixed length such as "+fixedLength(*c),
 			"zone is missing: a %s begins at different instants in different time zones", c.Unit)
 	case hasStart && (l.start.words == 0 || !l.start.apply(c)):
-		p.doc.Report(start.At, ids.NotForPeriod, "write "+startFormsOf(*c), "start %s does not fit period: %s", diag.Clip(start.Value.Value), calendarPeriod(*c))
+		p.doc.Report(start.At, ids.NotForPeriod, "write "+startFormsOf(*c), "start %s does not fit period: %s",
+			diag.Clip(start.Value.Value), calendarPeriod(*c))
 	}
 }
 
 // slides reports whether the kind has windows that cannot start at the first use.
 func (l *draft) slides() bool {
-	return slices.ContainsFunc(runtime.Kinds(), func(k runtime.Kind) bool { return l.hasKind(k) && k.Windowed() && k != runtime.FixedWindow })
+	return slices.ContainsFunc(runtime.Kinds(),
+		func(k runtime.Kind) bool { return l.hasKind(k) && k.Windowed() && k != runtime.FixedWindow })
 }
 
 // firstUse is the start of windows that begin at each key's first request.
@@ -140,7 +145,8 @@ func (p *parser) readInstant(e document.Entry) (runtime.Start, bool) {
 	switch {
 	// time.Parse accepts more than RFC 3339, such as a comma before the fraction.
 	case !instantForm.MatchString(text):
-		p.doc.Report(e.At, ids.BadStart, "write an instant such as 2006-01-02T15:04:05Z", "start must be an instant with a time and a zone, not %s", diag.Quote(text))
+		p.doc.Report(e.At, ids.BadStart, "write an instant such as 2006-01-02T15:04:05Z",
+			"start must be an instant with a time and a zone, not %s", diag.Quote(text))
 		p.doc.Offer(meantInstant(text))
 	case err != nil:
 		p.doc.Report(e.At, ids.BadStart, "", "start is a time that does not exist: %s", diag.Clip(text))
@@ -154,7 +160,8 @@ func (p *parser) readInstant(e document.Entry) (runtime.Start, bool) {
 
 // meantInstant returns the instant in UTC that a date or a time without a zone probably means, or "".
 func meantInstant(text string) string {
-	for _, layout := range []string{time.DateOnly, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02 15:04:05Z07:00"} {
+	for _, layout := range []string{time.DateOnly, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04",
+		"2006-01-02 15:04:05Z07:00"} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t.Format(time.RFC3339)
 		}

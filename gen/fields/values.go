@@ -16,8 +16,8 @@ type Value[T any] struct {
 	Effective func(of *T) string
 }
 
-// ValuesOf are the fields of a file, a limit and a group, without those that cannot change by themselves: version, defaults, limits and groups.
-// The exceptions of a limit are compared one by one.
+// ValuesOf are the fields of a file, a limit and a group, without those that cannot change by themselves: version, defaults,
+// limits and groups. The exceptions of a limit are compared one by one.
 type ValuesOf struct {
 	File  []Value[spec.File]
 	Limit []Value[spec.Limit]

@@ -68,7 +68,8 @@ func (p *parser) readWarn(l *draft, e document.Entry) bool {
 		}
 		percent, ok := p.readPercent(item)
 		if ok && i > 0 && percent <= thresholds[i-1] {
-			p.doc.Report(p.doc.Source.At(item), ids.BadWarn, "begin with the smallest, each once", "warn must ascend: %d%% is after %d%%", percent, thresholds[i-1])
+			p.doc.Report(p.doc.Source.At(item), ids.BadWarn, "begin with the smallest, each once",
+				"warn must ascend: %d%% is after %d%%", percent, thresholds[i-1])
 			ok = false
 		}
 		thresholds[i], all = percent, all && ok
@@ -94,7 +95,8 @@ func (p *parser) readPercent(n *yaml.Node) (uint8, bool) {
 	return 0, false
 }
 
-// meantPercent returns the percentage of a form that a number probably means: 80 and 0.8 mean 80%. It is "" for other values.
+// meantPercent returns the percentage of a form that a number probably means: 80 and 0.8 mean 80%. It is "" for other
+// values.
 func meantPercent(n *yaml.Node, form *regexp.Regexp) string {
 	f, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(n.Value, "%")), 64)
 	if n.Kind != yaml.ScalarNode || err != nil {
@@ -113,7 +115,8 @@ func meantPercent(n *yaml.Node, form *regexp.Regexp) string {
 func (p *parser) checkWarn(l *draft) {
 	capacity, ok := l.given["capacity"]
 	if warn, given := l.given["warn"]; ok && given && l.policy.Kind != runtime.InFlight && l.policy.Capacity == 0 {
-		p.doc.Report(warn.At, ids.BadWarn, "leave warn out, or raise capacity", "a limit with capacity 0 has nothing of which a part could be used")
+		p.doc.Report(warn.At, ids.BadWarn, "leave warn out, or raise capacity",
+			"a limit with capacity 0 has nothing of which a part could be used")
 		p.doc.Note(capacity.At, "capacity is given here")
 	}
 }

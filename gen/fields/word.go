@@ -20,7 +20,8 @@ func wordOf[W fmt.Stringer](broken *ids.Meaning, known []W, synonyms map[string]
 			*place((*runtime.Policy)(&l.policy)), ok = diag.Named(known, e.Value.Value)
 		}
 		if !ok {
-			p.doc.Report(e.At, broken, "", "%s must be %s, not %s", e.Name, words.List(diag.Texts(known), "or"), document.Describe(e.Value))
+			p.doc.Report(e.At, broken, "", "%s must be %s, not %s", e.Name, words.List(diag.Texts(known), "or"),
+				document.Describe(e.Value))
 			p.doc.Offer(meantWord(p, e.Value.Value, known, synonyms))
 		}
 		return ok
@@ -37,8 +38,8 @@ func falseToo(f limitField) limitField {
 	return f
 }
 
-// orFalse is a schema of a value or of false, because editors that use YAML 1.1 read off as false. The double negation keeps editors
-// from proposing false, and the description keeps them from showing the title of the field twice.
+// orFalse is a schema of a value or of false, because editors that use YAML 1.1 read off as false. The double negation keeps
+// editors from proposing false, and the description keeps them from showing the title of the field twice.
 func orFalse(value object) object {
 	isFalse := object{"description": "off by YAML 1.1", "not": object{"not": object{"const": false}}}
 	return object{"anyOf": []object{value, isFalse}}

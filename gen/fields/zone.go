@@ -60,7 +60,8 @@ func (p *parser) readZone(l *draft, e document.Entry) bool {
 		return true
 	}
 	if _, ok := zoneNames()[name]; !ok {
-		p.doc.Report(e.At, ids.BadZone, "write a name of the IANA database such as UTC or Europe/Berlin, or per key", "unknown time zone %s", diag.Quote(name))
+		p.doc.Report(e.At, ids.BadZone, "write a name of the IANA database such as UTC or Europe/Berlin, or per key",
+			"unknown time zone %s", diag.Quote(name))
 		p.doc.Offer(p.meantZone(name))
 		return false
 	}

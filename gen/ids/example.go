@@ -50,7 +50,8 @@ func renamed(first, second string) string {
 
 // Planned returns a file with two plans and one limit, which has the given lines and a period.
 func Planned(lines ...string) string {
-	return strings.Replace(LimitOf(append(append([]string{"kind: token bucket"}, lines...), "period: 1m")...), "limits:", "plans: [free, pro]\nlimits:", 1)
+	return strings.Replace(LimitOf(append(append([]string{"kind: token bucket"}, lines...), "period: 1m")...), "limits:",
+		"plans: [free, pro]\nlimits:", 1)
 }
 
 // Windowed is Planned with a fixed window.

@@ -19,8 +19,8 @@ type Meaning struct {
 	Before, After string
 }
 
-// meanings are those declared in a file of this package, in their order. The parser and the diff report a *Meaning, so that no report can
-// have an id that these lists lack.
+// meanings are those declared in a file of this package, in their order. The parser and the diff report a *Meaning, so that
+// no report can have an id that these lists lack.
 type meanings []*Meaning
 
 var rules, changes meanings

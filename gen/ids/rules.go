@@ -23,7 +23,8 @@ var (
 		Valid+marked("-", "---\n"+Valid))
 	Anchor = rule("anchor",
 		"A file has no anchors or aliases: editing an anchor would change limits on lines that a reviewer does not see.",
-		LimitOf("kind: token bucket", "-rate: &most 10", "-period: 1m", "-capacity: *most", "+rate: 10", "+period: 1m", "+capacity: 10"))
+		LimitOf("kind: token bucket", "-rate: &most 10", "-period: 1m", "-capacity: *most", "+rate: 10", "+period: 1m",
+			"+capacity: 10"))
 	MergeKey = rule("merge-key", "A file has no merge keys, for the same reason as anchors.",
 		LimitOf("-<<: {rate: 10}", "-kind: token bucket", "+kind: token bucket", "+rate: 10", "period: 1m"))
 	Tag = rule("tag", "A file has no tags: a value is what it looks like.",
@@ -132,7 +133,8 @@ var (
 		LimitOf(Bucket, "-overrides: {rate: 5}", "+overrides: {rate: 50}"))
 	BadExceptions = rule("bad-exceptions",
 		"An exception names each part of the key, which is not hashed, with a reason and either a plan, or numbers that the limit can have, or a mode. Callers of the limit give no numbers.",
-		LimitOf(Bucket, "key: {userID: int64}", "exceptions:", "  -- {userID: 7, reason: migration}", "  +- {userID: 7, rate: 500, reason: migration}"))
+		LimitOf(Bucket, "key: {userID: int64}", "exceptions:", "  -- {userID: 7, reason: migration}",
+			"  +- {userID: 7, rate: 500, reason: migration}"))
 	BadPriorities = rule("bad-priorities",
 		"Each class of requests leaves 0 to 99 % of the capacity, and the first among them none; a limit with priorities has no lease and no penalty, and is neither precise nor in flight.",
 		LimitOf(Bucket, "-priorities: {batch: 30%}", "+priorities: {interactive: 0%, batch: 30%}"))
@@ -148,19 +150,23 @@ var (
 	BadKeyType = rule("bad-key-type", "The type of each part of a key is one that keys support.",
 		LimitOf(Bucket, "-key: {userID: int32}", "+key: {userID: int64}"))
 	TooManyKeyParts = rule("too-many-key-parts", "A key has at most 8 parts.",
-		LimitOf(Bucket, "-key: {a: int, b: int, c: int, d: int, e: int, f: int, g: int, h: int, i: int}", "+key: {a: int, b: int}"))
+		LimitOf(Bucket, "-key: {a: int, b: int, c: int, d: int, e: int, f: int, g: int, h: int, i: int}",
+			"+key: {a: int, b: int}"))
 	UnknownLimit = rule("unknown-limit", "A group names limits of the file.",
 		Valid+"groups:\n  -post: {takes: [sendMesage]}\n  +post: {takes: [sendMessage]}\n")
 	EmptyGroup = rule("empty-group", "A group takes from at least one limit.",
 		Valid+"groups:\n  -post: {takes: []}\n  +post: {takes: [sendMessage]}\n")
 	UnboundKeyPart = rule("unbound-key-part", "A group gives each part of a limit's key a parameter, and no others.",
-		LimitOf(Bucket, "key: {userID: int64}")+"groups:\n  -post: {takes: {sendMessage: {user: author}}}\n  +post: {takes: {sendMessage: {userID: author}}}\n")
+		LimitOf(Bucket, "key: {userID: int64}")+
+			"groups:\n  -post: {takes: {sendMessage: {user: author}}}\n  +post: {takes: {sendMessage: {userID: author}}}\n")
 	ParameterType = rule("parameter-type",
 		"A parameter of a group has one type, and is a part of keys or a number of tokens, but not both.",
-		LimitOf(Bucket, "key: {userID: int64}")+"groups:\n  -post: {takes: {sendMessage: {userID: user, n: user}}}\n  +post: {takes: {sendMessage: {userID: user, n: messages}}}\n")
+		LimitOf(Bucket, "key: {userID: int64}")+
+			"groups:\n  -post: {takes: {sendMessage: {userID: user, n: user}}}\n  +post: {takes: {sendMessage: {userID: user, n: messages}}}\n")
 	CannotPass = rule("cannot-pass",
 		"A group can pass: no number of tokens is more than a limit can ever have, and no limit with capacity 0 is checked.",
-		LimitOf(Bucket, "maxReserved: 0")+"groups:\n  -post: {takes: {sendMessage: {n: 11}}}\n  +post: {takes: {sendMessage: {n: 10}}}\n")
+		LimitOf(Bucket, "maxReserved: 0")+
+			"groups:\n  -post: {takes: {sendMessage: {n: 11}}}\n  +post: {takes: {sendMessage: {n: 10}}}\n")
 	TakenAndChecked = rule("taken-and-checked",
 		"A group does not check a key that it takes from, because a take checks too.",
 		Valid+"groups:\n  -post: {takes: [sendMessage], checks: [sendMessage]}\n  +post: {takes: [sendMessage]}\n")

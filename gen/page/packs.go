@@ -9,8 +9,8 @@ import (
 	"html/template"
 )
 
-// packs collects the drawings and playgrounds of a large page, compressed: the browser unpacks those of a limit that is opened. They
-// are some kilobytes for each limit, and much alike.
+// packs collects the drawings and playgrounds of a large page, compressed: the browser unpacks those of a limit that is
+// opened. They are some kilobytes for each limit, and much alike.
 type packs struct {
 	// page has the templates of fragments.
 	page *template.Template
@@ -64,5 +64,6 @@ func (p *packs) Last() (template.HTML, error) {
 	}
 	first := p.written
 	p.written, p.fragments = p.written+len(p.fragments), p.fragments[:0]
-	return template.HTML(fmt.Sprintf(`<script type="text/plain" class="pack" data-first="%d">%s</script>`, first, base64.StdEncoding.EncodeToString(packed.Bytes()))), nil
+	return template.HTML(fmt.Sprintf(`<script type="text/plain" class="pack" data-first="%d">%s</script>`, first,
+		base64.StdEncoding.EncodeToString(packed.Bytes()))), nil
 }

@@ -3,17 +3,17 @@
 //
 // # The model
 //
-// [Page.Write] writes the page. It is one file for any number of limits, because that can be sent, kept by a CI run and opened without
-// a server; so a large page, of more than [mostDrawn] limits, has its drawings and playgrounds compressed, and the browser unpacks
-// those of a limit that is opened. The words and numbers are those of packages fields and review, and the drawings those of
-// package draw, on the story of [draw.StandardStory] or on the requests of a [Recording]. The playgrounds run the
-// algorithm of meter.Rule.Step in JavaScript.
+// [Page.Write] writes the page. It is one file for any number of limits, because that can be sent, kept by a CI run and
+// opened without a server; so a large page, of more than [mostDrawn] limits, has its drawings and playgrounds compressed,
+// and the browser unpacks those of a limit that is opened. The words and numbers are those of packages fields and review,
+// and the drawings those of package draw, on the story of [draw.StandardStory] or on the requests of a [Recording]. The
+// playgrounds run the algorithm of meter.Rule.Step in JavaScript.
 //
 // # Guarantees
 //
 // The page is one file that loads nothing: its security policy forbids it. The same input yields the same bytes. It is
-// well-formed XML, readable without JavaScript, but for the drawings of a large page, and every drawing has a table with its data. It
-// contains no key of a recording.
+// well-formed XML, readable without JavaScript, but for the drawings of a large page, and every drawing has a table with its
+// data. It contains no key of a recording.
 //
 // # Non-guarantees
 //
@@ -52,5 +52,6 @@ func (p *Page) review() *review.Review {
 // mostOpen is how many limits are open at first. With more, a page would be too long to read from top to bottom.
 const mostOpen = 24
 
-// mostDrawn is how many limits have their drawings in the page as they are. With more, which would be megabytes, they are packed.
+// mostDrawn is how many limits have their drawings in the page as they are. With more, which would be megabytes, they are
+// packed.
 const mostDrawn = 200

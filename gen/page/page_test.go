@@ -195,8 +195,8 @@ func TestPageAgainstAnotherVersion(t *testing.T) {
 	assert.False(t, strings.Contains(same, `class="line old"`), `class="line old"`)
 }
 
-// What changes of the file and of groups is on the page too: in the section of a group that the new file has, and in the list of changes
-// otherwise.
+// What changes of the file and of groups is on the page too: in the section of a group that the new file has, and in the
+// list of changes otherwise.
 func TestPageSaysWhatALimitHasByDefault(t *testing.T) {
 	const file = "version: 1\ndefaults: {timeout: 250ms, onError: open}\nlimits:\n  a: {kind: token bucket, rate: 10, period: 1m, onError: closed}\n"
 	requireText(t, written(t, &Page{File: parse(t, "limits.yaml", file)}), "By default: timeout: 250ms.")

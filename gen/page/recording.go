@@ -58,9 +58,9 @@ type busyness struct {
 	sides [sides]string
 }
 
-// Record replays a trace through a file, and through its old version unless that is nil. It calls open before each of several
-// passes over the trace, and closeIt after it. Invalid lines are passed to onFault in the first pass, and skipped in the others; an error of
-// onFault, or of reading, ends it.
+// Record replays a trace through a file, and through its old version unless that is nil. It calls open before each of
+// several passes over the trace, and closeIt after it. Invalid lines are passed to onFault in the first pass, and skipped in
+// the others; an error of onFault, or of reading, ends it.
 func Record(file, old *spec.File, open func() (trace *trace.Reader, closeIt func() error, err error), onFault func(*trace.Fault) error) (*Recording, error) {
 	r := &Recording{subjects: map[string]*recorded{}}
 	pass := func(before func(*trace.Line), after func(*trace.Line, [sides]sim.Answer), c *sim.Comparison) error {
@@ -160,7 +160,8 @@ func (r *Recording) chooseKeys() {
 		first := true
 		var best busyness
 		for key, k := range s.keys {
-			order := cmp.Or(cmp.Compare(k.limited, best.limited), cmp.Compare(k.requests, best.requests), -cmp.Compare(key, s.busiest))
+			order := cmp.Or(cmp.Compare(k.limited, best.limited), cmp.Compare(k.requests, best.requests),
+				-cmp.Compare(key, s.busiest))
 			if first || order > 0 {
 				first, best, s.busiest = false, *k, key
 			}
@@ -176,7 +177,8 @@ func (r *Recording) mark(l *trace.Line, answers [sides]sim.Answer) {
 	}
 	for side, a := range answers {
 		if o, ok := outcomeOf(a); ok {
-			s.marks[side] = append(s.marks[side], draw.Mark{At: time.Duration(l.At), Outcome: o, Locked: a.PenaltyFor, Crossed: a.Crossed})
+			s.marks[side] = append(s.marks[side], draw.Mark{At: time.Duration(l.At), Outcome: o, Locked: a.PenaltyFor,
+				Crossed: a.Crossed})
 		}
 	}
 }
@@ -298,7 +300,8 @@ func (r *Recording) tallyWords(name string) string {
 	if parts = slices.Compact(parts); len(parts) == 2 {
 		parts[0], parts[1] = "old version: "+parts[0], "new version: "+parts[1]
 	}
-	return fmt.Sprintf("In the recording: %s of %s; %s.", count(requests, "request"), count(len(s.keys), "key"), strings.Join(parts, "; "))
+	return fmt.Sprintf("In the recording: %s of %s; %s.", count(requests, "request"), count(len(s.keys), "key"),
+		strings.Join(parts, "; "))
 }
 
 // picture draws the busiest key of a limit. It returns false if the recording has no requests of the limit.
@@ -331,7 +334,8 @@ func (r *Recording) caption(limit, what string) string {
 	if s == nil {
 		return what + " over time"
 	}
-	return what + " of the busiest key from " + time.Unix(0, s.from).UTC().Format("2006-01-02 15:04:05 UTC") + " on, and its requests"
+	return what + " of the busiest key from " + time.Unix(0, s.from).UTC().Format("2006-01-02 15:04:05 UTC") +
+		" on, and its requests"
 }
 
 func count(n int, thing string) string { return words.Count(int64(n), thing) }

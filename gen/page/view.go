@@ -103,7 +103,8 @@ func (p *Page) view() *pageView {
 	}
 	for i := range limits {
 		shown := limits[i].shown()
-		v.Contents = append(v.Contents, contentsEntry{limitID(shown.Policy.Name), shown.Policy.Name, describe.Limit(shown).Rules()[0]})
+		v.Contents = append(v.Contents, contentsEntry{limitID(shown.Policy.Name), shown.Policy.Name,
+			describe.Limit(shown).Rules()[0]})
 	}
 	// The views are made one at a time, because the drawings of thousands of limits would need much memory.
 	v.Limits = func(yield func(limitView) bool) {
@@ -198,7 +199,8 @@ func changes(r *review.Review) (list []changeView) {
 func groupID(name string) string { return "group-" + name }
 
 func (p *Page) groupView(g *spec.Group) groupView {
-	v := groupView{ID: groupID(g.Name), Name: g.Name, Doc: printable.Flat(g.Doc), Lines: g.Words(), Members: spec.LimitNames(g.Members())}
+	v := groupView{ID: groupID(g.Name), Name: g.Name, Doc: printable.Flat(g.Doc), Lines: g.Words(),
+		Members: spec.LimitNames(g.Members())}
 	if p.Recording != nil {
 		v.Tally = p.Recording.tallyWords(g.Name)
 	}

@@ -86,8 +86,8 @@ func eachCase(t *testing.T, do func(t *testing.T, path string, sections []sectio
 	}
 }
 
-// sentence is a sentence that many cases have. sentences.txt has its text, with … for what differs from case to case; a case has its
-// name and what differs, in parentheses, so that other words for it are an edit of one file.
+// sentence is a sentence that many cases have. sentences.txt has its text, with … for what differs from case to case; a case
+// has its name and what differs, in parentheses, so that other words for it are an edit of one file.
 type sentence struct {
 	name string
 	text *regexp.Regexp

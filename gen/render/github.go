@@ -43,7 +43,8 @@ func inLines(d diag.Diagnostic) string {
 	return message + "\n" + ids.Address(d.ID)
 }
 
-// WriteGitHub prints an annotation for each subject: at the limit's name in the new file, or on the first line for a removed limit.
+// WriteGitHub prints an annotation for each subject: at the limit's name in the new file, or on the first line for a removed
+// limit.
 func WriteGitHub(w io.Writer, r *review.Review, o Options) error {
 	file, text := o.Place(r.New), ""
 	if r.Remark != "" {

@@ -36,8 +36,8 @@ func Marker(file string) string {
 }
 
 // WriteMarkdown prints the review as GitHub-flavored Markdown: first [Marker], then the risks and the SQL that averts them,
-// a row for each change with its class, and a section for each subject with more to say, the most severe first, with its main
-// numbers and a folded part for the rest.
+// a row for each change with its class, and a section for each subject with more to say, the most severe first, with its
+// main numbers and a folded part for the rest.
 //
 // It prints fewer than 60,000 characters. If there is no room for everything, the folded parts of the last sections are
 // left out, then whole sections, and a line says how many. Text from the files is printed as code, so that Markdown does
@@ -50,7 +50,8 @@ func WriteMarkdown(w io.Writer, r *review.Review, o Options) error {
 	if len(r.Subjects) == 0 {
 		out += unchanged + "\n"
 	} else {
-		out += fmt.Sprintf("**%s**, compared with %s.\n", summaryOf(r), code(r.Old)) + markdownRisks(r) + markdownSQL(r, o) + markdownTable(r, o)
+		out += fmt.Sprintf("**%s**, compared with %s.\n", summaryOf(r), code(r.Old)) + markdownRisks(r) + markdownSQL(r, o) +
+			markdownTable(r, o)
 	}
 	_, err := io.WriteString(w, out+markdownSections(r, o.LinkBase, mostMarkdown/max(1, o.Sharing)-utf8.RuneCountInString(out)))
 	return err
@@ -65,7 +66,8 @@ func markdownTable(r *review.Review, o Options) string {
 		name := linked(s, o.LinkBase)
 		for _, f := range s.Findings {
 			for _, c := range f.Changes {
-				row := fmt.Sprintf("| %s | %s | %s | %s | **%s** `%s` |\n", name, fieldCell(s, c.Change), valueCell(c.Change, c.Old), valueCell(c.Change, c.New),
+				row := fmt.Sprintf("| %s | %s | %s | %s | **%s** `%s` |\n", name, fieldCell(s, c.Change), valueCell(c.Change, c.Old),
+					valueCell(c.Change, c.New),
 					review.ClassList(c.Classes), f.Kind.ID)
 				if room -= utf8.RuneCountInString(row); leftOut > 0 || room < 0 {
 					leftOut++
@@ -129,14 +131,16 @@ func markdownSQL(r *review.Review, o Options) string {
 	}
 	out.WriteString("```\n")
 	if cut > 0 {
-		fmt.Fprintf(&out, "\nStatements left out: %s. `ratelimitgen sql -from OLD -dialect NAME` prints all for one database.\n", words.Number(int64(cut)))
+		fmt.Fprintf(&out, "\nStatements left out: %s. `ratelimitgen sql -from OLD -dialect NAME` prints all for one database.\n",
+			words.Number(int64(cut)))
 	}
 	return out.String()
 }
 
 // markdownSections returns the sections that fit into a number of characters.
 func markdownSections(r *review.Review, linkBase string, room int) string {
-	subjects := slices.DeleteFunc(r.BySeverity(), func(s *review.Subject) bool { return len(s.ShownNumbers())+len(s.Notes)+len(s.SQL) == 0 })
+	subjects := slices.DeleteFunc(r.BySeverity(),
+		func(s *review.Subject) bool { return len(s.ShownNumbers())+len(s.Notes)+len(s.SQL) == 0 })
 	// Headings come first: a section without its folded part is better than no section.
 	var heads []string
 	for i, s := range subjects {
@@ -166,7 +170,8 @@ func markdownSections(r *review.Review, linkBase string, room int) string {
 		fmt.Fprintf(&out, "\nSections without details: %s,"+tooLong, words.Number(int64(leftOut)))
 	}
 	if len(r.Subjects) > 0 {
-		out.WriteString("\nRun `ratelimitgen explain WORD` for the meaning of a class or an id, such as `" + string(r.BySeverity()[0].Classes()[0]) + "`.\n")
+		out.WriteString("\nRun `ratelimitgen explain WORD` for the meaning of a class or an id, such as `" +
+			string(r.BySeverity()[0].Classes()[0]) + "`.\n")
 	}
 	return out.String()
 }
@@ -190,7 +195,8 @@ func markdownHead(s *review.Subject, linkBase string, draw bool) string {
 		numbers = append(numbers, n.Label()+" "+valueOf(s, n))
 	}
 	if len(numbers) > 0 {
-		out += strings.TrimSpace("For "+holder+": "+strings.Join(numbers[:min(mostNumbers, len(numbers))], "; ")+". "+lockedOut(s)) + "\n"
+		out += strings.TrimSpace("For "+holder+": "+strings.Join(numbers[:min(mostNumbers, len(numbers))], "; ")+". "+
+			lockedOut(s)) + "\n"
 	}
 	return out
 }

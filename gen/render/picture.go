@@ -30,7 +30,8 @@ func pictureOf(s *review.Subject) string {
 		switch {
 		case s.Repeats(i) || n.Unit != review.Tokens || n.Name == review.LargestReservation || n.Old == nil || n.New == nil:
 			continue
-		case strings.HasSuffix(n.Name, review.Unreserved) && review.Equal(n.Old, n.New), review.IsUnbounded(*n.Old) && review.IsUnbounded(*n.New), n.Plan != "" && !planChanges(s, n.Plan):
+		case strings.HasSuffix(n.Name, review.Unreserved) && review.Equal(n.Old, n.New),
+			review.IsUnbounded(*n.Old) && review.IsUnbounded(*n.New), n.Plan != "" && !planChanges(s, n.Plan):
 			continue
 		}
 		shown = append(shown, n)
@@ -41,7 +42,8 @@ func pictureOf(s *review.Subject) string {
 	var rows [][]string
 	for _, n := range shown[:min(len(shown), mostIntervals)] {
 		old, new := barsOf(n)
-		rows = append(rows, []string{"- " + n.Label(), old + " " + n.Format(n.Old)}, []string{"+", new + " " + n.Format(n.New) + after("  ", n.Ratio())})
+		rows = append(rows, []string{"- " + n.Label(), old + " " + n.Format(n.Old)},
+			[]string{"+", new + " " + n.Format(n.New) + after("  ", n.Ratio())})
 	}
 	return "```diff\n" + cells.Table(rows, "ll", "") + "```\n"
 }

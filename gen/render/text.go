@@ -77,7 +77,8 @@ func (w *textWriter) subject(r *review.Review, s *review.Subject) {
 	for _, class := range s.Classes() {
 		marks = append(marks, w.class(class))
 	}
-	fmt.Fprintf(w, "%s%s%s %s%s:%s %s\n", w.ink.Bold, place, w.ink.Off, w.ink.Bold, NameOf(s), w.ink.Off, strings.Join(marks, ", "))
+	fmt.Fprintf(w, "%s%s%s %s%s:%s %s\n", w.ink.Bold, place, w.ink.Off, w.ink.Bold, NameOf(s), w.ink.Off,
+		strings.Join(marks, ", "))
 	for _, f := range s.Findings {
 		w.finding(f)
 	}

@@ -28,9 +28,9 @@
 // # Guarantees
 //
 // Every number of tokens is a bound for one key that callers can reach and cannot exceed. The bounds come from
-// bounds.Within, or from meter.Rule.Step itself: see bounds.FullAfter, bounds.NextAfter, compare.Carried and judge.Together. A reserved
-// token counts when its delay has passed, and a leased token when it is spent. Instants are rounded to nanoseconds, and
-// sums of tokens to what the runtime allows.
+// bounds.Within, or from meter.Rule.Step itself: see bounds.FullAfter, bounds.NextAfter, compare.Carried and judge.Together.
+// A reserved token counts when its delay has passed, and a leased token when it is spent. Instants are rounded to
+// nanoseconds, and sums of tokens to what the runtime allows.
 //
 // # Non-guarantees
 //
@@ -308,7 +308,8 @@ func (s *Subject) severity() int {
 	return len(order)
 }
 
-// SQL returns the statements that keep stored counts and overrides across the edit, in the order of a deploy, each with its subject.
+// SQL returns the statements that keep stored counts and overrides across the edit, in the order of a deploy, each with its
+// subject.
 func (r *Review) SQL() (list []SubjectSQL) {
 	for _, at := range []Moment{BeforeNew, BetweenVersions, AfterOld} {
 		for i := range r.Subjects {
@@ -352,5 +353,6 @@ func (s *Subject) ShownNumbers() (list []Number) {
 
 // Repeats reports whether the number at an index has the same values as the one before it, such as two intervals.
 func (s *Subject) Repeats(i int) bool {
-	return i > 0 && s.Numbers[i].Plan == s.Numbers[i-1].Plan && Equal(s.Numbers[i].Old, s.Numbers[i-1].Old) && Equal(s.Numbers[i].New, s.Numbers[i-1].New)
+	return i > 0 && s.Numbers[i].Plan == s.Numbers[i-1].Plan && Equal(s.Numbers[i].Old, s.Numbers[i-1].Old) &&
+		Equal(s.Numbers[i].New, s.Numbers[i-1].New)
 }

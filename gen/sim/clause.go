@@ -99,7 +99,8 @@ func parseTraffic(text string, limit *limitState) ([]clause, error) {
 		sum += c.requests()
 	}
 	if sum > maxRequests { // at column 1, because the clauses exceed it together
-		return nil, &TrafficError{text, 1, "the traffic has more than " + words.Number(maxRequests) + " requests; shorten it, or lower its rates"}
+		return nil, &TrafficError{text, 1, "the traffic has more than " + words.Number(maxRequests) +
+			" requests; shorten it, or lower its rates"}
 	}
 	return clauses, nil
 }
@@ -246,7 +247,8 @@ func (p *clauseParser) using(name token) (units []trace.Unit, err error) {
 		n, err := strconv.ParseInt(number, 10, 64)
 		again := slices.ContainsFunc(units, func(u trace.Unit) bool { return u.Name == unit })
 		if err != nil || n < 0 || again || !slices.Contains(known, unit) {
-			return nil, p.errorf(t, "expected what each request uses, such as %s=100, of %s, each once", known[0], words.List(known, "and"))
+			return nil, p.errorf(t, "expected what each request uses, such as %s=100, of %s, each once", known[0],
+				words.List(known, "and"))
 		}
 		units = append(units, trace.Unit{Name: unit, N: n})
 	}

@@ -97,8 +97,8 @@ func (c *Comparison) Units() (names []string) {
 	return names
 }
 
-// Prepare lets a trace have the old names, the units of limits with prices, no name of a limit if the new file has only one, and the address of the client
-// for a default limit whose key it is.
+// Prepare lets a trace have the old names, the units of limits with prices, no name of a limit if the new file has only one,
+// and the address of the client for a default limit whose key it is.
 func (c *Comparison) Prepare(in *trace.Reader) {
 	in.Renamed, in.RenamedPlans, in.Units = c.Renamed, c.RenamedPlans, c.Units()
 	if in.Default == "" && len(c.new.limits) == 1 {
@@ -139,7 +139,8 @@ type limitPair struct {
 	name string
 	// old and new are nil if the side has no such limit.
 	old, new *limitState
-	// unlike is the old limit if the keys of the two sides have different numbers of parts, so that no request fits both; old is nil then.
+	// unlike is the old limit if the keys of the two sides have different numbers of parts, so that no request fits both; old
+	// is nil then.
 	unlike   *limitState
 	requests int64
 	// changes counts the requests by outcome before and after, and keys the keys with such a request. The

@@ -24,8 +24,8 @@ func priceNames(prices runtime.Prices) []string {
 	return words.Of(prices, func(price runtime.Price) string { return price.Name })
 }
 
-// cost returns what a line takes of a limit with prices, whatever its count, which may be for another version of the limit. Units that the
-// line does not have are 0. The error is a [*trace.Fault].
+// cost returns what a line takes of a limit with prices, whatever its count, which may be for another version of the limit.
+// Units that the line does not have are 0. The error is a [*trace.Fault].
 func (s *limitState) cost(l *trace.Line) (int64, error) {
 	prices := s.limit.Prices
 	var buffer [8]int64 // on the stack, because a replay has millions of lines

@@ -86,8 +86,8 @@ func partParserOf(of spec.KeyPart) partParser {
 	return func(text string) (runtime.Part, bool) { return runtime.String(text), true }
 }
 
-// alternativesParser returns the parser of a part that has one of several types: "userID:7". An address may come alone, as logs
-// have it, if one alternative is an address.
+// alternativesParser returns the parser of a part that has one of several types: "userID:7". An address may come alone, as
+// logs have it, if one alternative is an address.
 func alternativesParser(list []spec.KeyPart) partParser {
 	parsers := map[string]partParser{}
 	for _, of := range list {
@@ -175,8 +175,8 @@ type holder struct {
 	next, end int64
 }
 
-// Hold makes the holder of a decision renew its slots as limiter.Slot.Do does, and release them after a time. If that is 0, it
-// does neither, so that the slots are held for the hold.
+// Hold makes the holder of a decision renew its slots as limiter.Slot.Do does, and release them after a time. If that is 0,
+// it does neither, so that the slots are held for the hold.
 func (k *Key) Hold(now int64, d runtime.Decision, running time.Duration) {
 	if d.Fence != 0 && running > 0 {
 		h := holder{fence: d.Fence, end: now + int64(running)}
@@ -264,8 +264,9 @@ type entry struct {
 	request runtime.Request
 }
 
-// decideTogether decides requests at an instant as a store does: all of them take their tokens, or none. An error is about the
-// request with the index. Requests that come alone are decided by [Key.Decide], which gives the same answers without allocations.
+// decideTogether decides requests at an instant as a store does: all of them take their tokens, or none. An error is about
+// the request with the index. Requests that come alone are decided by [Key.Decide], which gives the same answers without
+// allocations.
 func decideTogether(now int64, entries []entry, seed uint64) (ds []runtime.Decision, index int, err error) {
 	requests := make([]runtime.Request, len(entries))
 	for i, e := range entries {

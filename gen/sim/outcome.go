@@ -32,7 +32,8 @@ const (
 	invalid = Outcomes
 )
 
-var outcomeNames = [Outcomes]string{"allowed", "shadowed", "allowed in part", "delayed", "denied", "impossible (count exceeds capacity)", "an error (no such plan)"}
+var outcomeNames = [Outcomes]string{"allowed", "shadowed", "allowed in part", "delayed", "denied",
+	"impossible (count exceeds capacity)", "an error (no such plan)"}
 
 // String returns the outcome in words.
 func (o Outcome) String() string { return outcomeNames[o] }

@@ -32,7 +32,8 @@ type JSONL struct {
 func NewJSONL(w io.Writer) *JSONL { return &JSONL{w: w} }
 
 // Write writes a line with its decision and, for a [Comparison], that of the old side in oldAllowed and so on. There are no
-// fields for a side without the limit, and only the first for a side where the count never fits. The error is that of the writer.
+// fields for a side without the limit, and only the first for a side where the count never fits. The error is that of the
+// writer.
 func (j *JSONL) Write(l *trace.Line, old, new Answer) error {
 	out := l.AppendRequest(append(j.out[:0], '{'))
 	out = new.appendJSON(out, trace.FieldAllowed, l.Op)

@@ -211,7 +211,8 @@ func writePlots(out *bytes.Buffer, a axis, t *timeline, ink cells.Ink) {
 		}
 	}
 	fmt.Fprintf(out, "%s%s%s%s\n", ink.Faint, plotIndent, a.labels(), ink.Off)
-	fmt.Fprintf(out, "%seach column is %s; the highest bar is %s\n", plotIndent, roundedDuration(a.width), words.Count(highest, "request"))
+	fmt.Fprintf(out, "%seach column is %s; the highest bar is %s\n", plotIndent, roundedDuration(a.width),
+		words.Count(highest, "request"))
 }
 
 // blocks are a cell filled from the bottom, by eighths.

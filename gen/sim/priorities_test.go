@@ -12,8 +12,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/sim/trace"
 )
 
-// A batch job that asks 50 times a second denies no interactive request of a limit with priorities, which come once in two seconds and
-// in a burst of 20 each minute: less than the rate, and than the 30 tokens that the batch leaves. Without priorities it denies most.
+// A batch job that asks 50 times a second denies no interactive request of a limit with priorities, which come once in two
+// seconds and in a burst of 20 each minute: less than the rate, and than the 30 tokens that the batch leaves. Without
+// priorities it denies most.
 func TestABatchDoesNotStarveInteractiveRequests(t *testing.T) {
 	const seconds = 600
 	denied := func(priorities string) (interactive, batch, asked, allowed int) {

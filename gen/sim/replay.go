@@ -14,8 +14,8 @@
 // meter.Rule.Step, as the mode of the limit changes it, and keys are encoded by [runtime.KeyOf]. The same trace always
 // gets the same decisions, whatever other keys and limits are in it.
 // Nothing is rounded or guessed: a line that is not a valid request is a [trace.Fault] with the line, the column and the
-// reason, but never with the value of a key. Memory grows with the number of keys, and by about 50 bytes for each line of a log
-// that a [trace.Reader] holds until no earlier one can follow.
+// reason, but never with the value of a key. Memory grows with the number of keys, and by about 50 bytes for each line of a
+// log that a [trace.Reader] holds until no earlier one can follow.
 //
 // # Non-guarantees
 //

@@ -177,7 +177,8 @@ func (s *limitState) held() string {
 	if s.unreleased == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s held for the whole hold: the trace does not say how long they run (running).", words.Count(s.unreleased, "request"))
+	return fmt.Sprintf("%s held for the whole hold: the trace does not say how long they run (running).",
+		words.Count(s.unreleased, "request"))
 }
 
 // unreplayed lists the settings that a replay leaves out because they depend on processes: "lease of 5 tokens for
@@ -199,7 +200,8 @@ func unreplayed(p *runtime.Policy) string {
 	return words.List(list, "and")
 }
 
-// cachesDenials reports whether a process may repeat a denial of a key. Other modes than enforce deny nothing, or everything.
+// cachesDenials reports whether a process may repeat a denial of a key. Other modes than enforce deny nothing, or
+// everything.
 func cachesDenials(p *runtime.Policy) bool { return p.DenyCache > 0 && p.Mode == runtime.ModeEnforce }
 
 // inProduction describes how decisions can differ in production because of these settings.

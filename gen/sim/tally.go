@@ -45,8 +45,8 @@ func (t *tally) add(l *trace.Line, d Answer) {
 // limited counts the requests that were denied or, for a limit in shadow mode, would have been.
 func (t *tally) limited() int64 { return t.by[Denied] + t.by[Shadowed] }
 
-// verbs says how many of the allowed requests were not simply allowed, how many met a penalty, and how many crossed a threshold, or
-// is "".
+// verbs says how many of the allowed requests were not simply allowed, how many met a penalty, and how many crossed a
+// threshold, or is "".
 func (t *tally) verbs() string {
 	var list []string
 	if t.charges > 0 {

@@ -28,8 +28,8 @@ type Traffic struct {
 // trafficStart is the instant of the first request. It is fixed, so that the same text always makes the same trace.
 var trafficStart = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// NewTraffic generates requests to a limit or a group of a replay, the same ones for the same seed. The text has one or more clauses,
-// separated by ";", which run at the same time:
+// NewTraffic generates requests to a limit or a group of a replay, the same ones for the same seed. The text has one or more
+// clauses, separated by ";", which run at the same time:
 //
 //	steady 5/s        evenly spaced requests, beginning at once
 //	poisson 20/s      random requests, independent of each other, at an average rate
@@ -103,14 +103,15 @@ func (t *Traffic) earliest() *stream {
 func (t *Traffic) set(s *stream) {
 	l, number := &t.line, s.keyNumber()
 	l.Number++
-	l.At, l.Count, l.Units, l.Running, l.Plan = trafficStart.UnixNano()+int64(s.next), s.taking, s.using, s.running, cmp.Or(s.plan, t.plan)
+	l.At, l.Count, l.Units, l.Running, l.Plan = trafficStart.UnixNano()+int64(s.next), s.taking, s.using, s.running,
+		cmp.Or(s.plan, t.plan)
 	for i, part := range t.limit.key {
 		l.Key[i] = partText(part, number, i)
 	}
 }
 
-// partText returns part i of the key with a number, counting from 1. Different numbers make different keys, unless all parts are
-// bools, of which n have 2^n values. A part that has one of several types has the first.
+// partText returns part i of the key with a number, counting from 1. Different numbers make different keys, unless all parts
+// are bools, of which n have 2^n values. A part that has one of several types has the first.
 func partText(part spec.KeyPart, number int64, i int) string {
 	if list := part.Alternatives(); len(list) > 0 {
 		return list[0].Name + ":" + partText(list[0], number, i)

@@ -88,8 +88,8 @@ func shifted(line string, of text) string {
 	return line[min(-of.shift, indentOf(line)):]
 }
 
-// columnOfComment returns the column of a comment on a line of its own, which was at a column: that of the following entry, or of an
-// open block if the comment was aligned with that.
+// columnOfComment returns the column of a comment on a line of its own, which was at a column: that of the following entry,
+// or of an open block if the comment was aligned with that.
 func (p *printer) columnOfComment(at, following int) int {
 	next := level{before: -1}
 	if following < len(p.Lines) {

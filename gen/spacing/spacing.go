@@ -1,9 +1,10 @@
-// Package spacing gives a limits.yaml uniform spacing: two spaces for each level, one after a colon or a comma, at most one empty line
-// in a row, and one space before a comment, unless comments of lines in a row are aligned.
+// Package spacing gives a limits.yaml uniform spacing: two spaces for each level, one after a colon or a comma, at most one
+// empty line in a row, and one space before a comment, unless comments of lines in a row are aligned.
 //
-// The fields keep their order, and texts their form. An order of its own would move lines whose comments belong to them in the eyes of
-// the author only, and an approval of an edit must stay beside it. The reader of YAML cannot print what it has read, because it drops
-// empty lines and quotes: this package takes the places of the texts from it, and changes nothing but the gaps between them.
+// The fields keep their order, and texts their form. An order of its own would move lines whose comments belong to them in
+// the eyes of the author only, and an approval of an edit must stay beside it. The reader of YAML cannot print what it has
+// read, because it drops empty lines and quotes: this package takes the places of the texts from it, and changes nothing but
+// the gaps between them.
 package spacing
 
 import (
@@ -17,8 +18,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/document"
 )
 
-// Uniform returns the text of a valid limits.yaml with uniform spacing, which has the same values and comments. It returns an error if
-// it finds none, because of a form of YAML that people do not write.
+// Uniform returns the text of a valid limits.yaml with uniform spacing, which has the same values and comments. It returns
+// an error if it finds none, because of a form of YAML that people do not write.
 func Uniform(src []byte) ([]byte, error) {
 	source := diag.NewSource("", string(src))
 	if last := len(source.Lines) - 1; source.Lines[last] == "" {

@@ -34,8 +34,8 @@ type Member struct {
 	At diag.Span
 	// Args has the name of the parameter for each part of the limit's key.
 	Args []string
-	// Count is the number of tokens, unless CountArg is the name of the parameter that has it, or the limit is Priced: it takes what the
-	// usage of the call costs.
+	// Count is the number of tokens, unless CountArg is the name of the parameter that has it, or the limit is Priced: it takes
+	// what the usage of the call costs.
 	Count    int64
 	CountArg string
 }
@@ -80,14 +80,15 @@ func (g *Group) Verbs() (verbs []string) {
 	return verbs
 }
 
-// Acquires reports whether the group acquires slots of a limit in flight. Then it has only the verbs whose results have the slots,
-// because they could not be released otherwise.
+// Acquires reports whether the group acquires slots of a limit in flight. Then it has only the verbs whose results have the
+// slots, because they could not be released otherwise.
 func (g *Group) Acquires() bool { return slices.ContainsFunc(g.Takes, Member.Acquires) }
 
 // Acquires reports whether the limit is one in flight, of which a group that takes from it acquires slots.
 func (m Member) Acquires() bool { return m.Limit.Policy.Kind == runtime.InFlight }
 
-// SlotFields returns for each of the limits that the group takes from the name of the field with its slot, or "" if it has none.
+// SlotFields returns for each of the limits that the group takes from the name of the field with its slot, or "" if it has
+// none.
 func (g *Group) SlotFields() []string {
 	names := g.Fields()[:len(g.Takes)]
 	for i, m := range g.Takes {
@@ -109,11 +110,12 @@ func (g *Group) Counts() (names []string) {
 	return names
 }
 
-// UsageArg is the name of the parameter with what a request uses, which the methods of a group have if limits of it have prices.
+// UsageArg is the name of the parameter with what a request uses, which the methods of a group have if limits of it have
+// prices.
 const UsageArg = "usage"
 
-// Usage returns the type of that parameter, and the names of its units; "" and none if no limit of the group has prices. The type is that
-// of the limit or, if there are several, a type of the group with the units of all of them.
+// Usage returns the type of that parameter, and the names of its units; "" and none if no limit of the group has prices. The
+// type is that of the limit or, if there are several, a type of the group with the units of all of them.
 func (g *Group) Usage() (typ string, units []string) {
 	var priced []*Limit
 	for _, m := range g.Members() {
@@ -155,8 +157,8 @@ func (g *Group) Allows() bool {
 	return !slices.ContainsFunc(g.Takes, func(m Member) bool { return m.Limit.Policy.Full() == 0 })
 }
 
-// Reserves reports whether tokens of a limit of the group can be reserved, or are to be settled when the usage is known. The other limits
-// are then taken from at once.
+// Reserves reports whether tokens of a limit of the group can be reserved, or are to be settled when the usage is known. The
+// other limits are then taken from at once.
 func (g *Group) Reserves() bool {
 	return slices.ContainsFunc(g.Takes, func(m Member) bool { return m.Limit.Policy.Reserves() || m.Priced() })
 }
@@ -301,8 +303,8 @@ func (m *Member) Example() string {
 	return own.String()
 }
 
-// MostTokens returns the largest number of tokens that can pass a take or a check, with the plan that has the least; "" if it
-// is the same for all plans.
+// MostTokens returns the largest number of tokens that can pass a take or a check, with the plan that has the least; "" if
+// it is the same for all plans.
 func (m *Member) MostTokens(check bool) (least int64, plan string) {
 	least = runtime.Unbounded
 	for _, of := range m.Limit.Each() {
@@ -407,7 +409,8 @@ func sharedBy(limits []*Limit) (list []SharedParameter) {
 func prioritiesOf(limits []*Limit) (list []SharedParameter) {
 	for _, l := range limits {
 		if len(l.Priorities) > 0 {
-			list = append(list, SharedParameter{Name: l.PriorityParameter(), Type: l.PriorityType(), What: "the priority", Limits: []string{l.Policy.Name}})
+			list = append(list, SharedParameter{Name: l.PriorityParameter(), Type: l.PriorityType(), What: "the priority",
+				Limits: []string{l.Policy.Name}})
 		}
 	}
 	return list

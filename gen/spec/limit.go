@@ -25,7 +25,8 @@ type Limit struct {
 	// Overrides has what the file gives as the most that overrides can give, 0 for numbers that it does not give; nil for a
 	// limit without overrides. The effective numbers are in Policy.
 	Overrides *runtime.OverrideBounds
-	// Prices are the tokens that a request takes for each unit it uses, in the order of the file; none for a limit that is passed counts.
+	// Prices are the tokens that a request takes for each unit it uses, in the order of the file; none for a limit that is
+	// passed counts.
 	Prices runtime.Prices
 	// Exceptions give single keys other numbers, in the order of the file.
 	Exceptions []*Exception
@@ -90,8 +91,8 @@ func (l *Limit) CountsOnly() bool { return l.Policy.Inside().CountsOnly() }
 // Numberless reports whether the limit of a plan has no numbers: its rate is unlimited, or it is 0.
 func (l *Limit) Numberless() bool { return l.UnlimitedRate || l.Zero() }
 
-// Unblocked returns the limit, for a blocked plan with the rate unlimited as it is without the block: its policy has numbers of
-// another plan.
+// Unblocked returns the limit, for a blocked plan with the rate unlimited as it is without the block: its policy has numbers
+// of another plan.
 func (l *Limit) Unblocked() *Limit {
 	if l == nil || !l.UnlimitedRate || l.Unlimited() {
 		return l
@@ -126,8 +127,8 @@ func (l *Limit) PlanNames() []string {
 	return words.Of(l.Plans, func(of *Limit) string { return of.Plan })
 }
 
-// Handle returns the type of package limiter that has only the verbs of the limit, the method of its Limiter that returns it, or from
-// which limiter.Priced makes it, and the verb that most callers use.
+// Handle returns the type of package limiter that has only the verbs of the limit, the method of its Limiter that returns
+// it, or from which limiter.Priced makes it, and the verb that most callers use.
 func (l *Limit) Handle() (method, handle, verb string) {
 	switch {
 	case l.Policy.Kind == runtime.InFlight:
@@ -161,8 +162,8 @@ func Unit(p *runtime.Policy) string {
 	return "token"
 }
 
-// CallerNumbers returns the numbers that callers give, in the order of the fields of the generated struct. A capacity that the file
-// does not give is the rate that callers give, and no field.
+// CallerNumbers returns the numbers that callers give, in the order of the fields of the generated struct. A capacity that
+// the file does not give is the rate that callers give, and no field.
 func (l *Limit) CallerNumbers() (list []CallerNumber) {
 	most := l.Policy.AtMost
 	if most.Rate > 0 {
@@ -265,7 +266,8 @@ func PlanWords(name string) []string {
 	return strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == ' ' || r == '.' || r == '+' })
 }
 
-// Unqualified reports whether a type has the name of its package, as Go code writes it, and not the import path: "uuid.UUID".
+// Unqualified reports whether a type has the name of its package, as Go code writes it, and not the import path:
+// "uuid.UUID".
 func Unqualified(typ string) bool {
 	from, _, _ := strings.Cut(typ, ".")
 	return UnqualifiedForm.MatchString(typ) && !slices.Contains(TopPackages, from)
@@ -341,7 +343,8 @@ func (k KeyPart) GoType() string {
 
 // Hashed reports whether only a hash of the part, or of one of its alternatives, is stored.
 func (k KeyPart) Hashed() bool {
-	return slices.ContainsFunc(k.Single(), func(of KeyPart) bool { return of.Type == HashedString || of.Type == HashedFoldedString })
+	return slices.ContainsFunc(k.Single(),
+		func(of KeyPart) bool { return of.Type == HashedString || of.Type == HashedFoldedString })
 }
 
 // Folded reports whether texts that differ in case only are one part.
@@ -375,7 +378,8 @@ const (
 
 var (
 	// OwnTypes are the types that every generated package declares. No type of a key can have such a name.
-	OwnTypes = []string{"Limits", "Decision", "Decisions", "Reservations", "Balance", "Reservation", "Item", "ReserveItem", "LimitedError"}
+	OwnTypes = []string{"Limits", "Decision", "Decisions", "Reservations", "Balance", "Reservation", "Item",
+		"ReserveItem", "LimitedError"}
 	// OwnNames are the other exported names that a generated package can declare and that are not of limits, groups or plans.
 	OwnNames = []string{
 		"Limit", "ReservableLimit", "ReserveOnlyLimit", "SlotLimit", "PricedLimit", "PricedReservation", "Overrides", "Slot", "Override", "Block", "OverrideEnd", "OverrideEntry",
@@ -383,7 +387,8 @@ var (
 		"ErrLimited", "ErrExceedsCapacity", "ErrInvalidCount", "ErrNotReserved", "ErrInvalidPlan", "ErrInvalidPriority", "ErrSlotLost", "ErrInvalidNumbers", "ErrInvalidOverride", "ErrNoOverride",
 	}
 	// KeyTypes are the types of parts of keys that are not of the user's own packages.
-	KeyTypes = []string{"string", FoldedString, HashedString, HashedFoldedString, "bool", "int", "int64", "uint64", AddrType, "netip.Addr/64"}
+	KeyTypes = []string{"string", FoldedString, HashedString, HashedFoldedString, "bool", "int", "int64", "uint64",
+		AddrType, "netip.Addr/64"}
 	// TypeForm matches a type with its import path.
 	TypeForm = regexp.MustCompile(`^` + elementPattern + `(/` + elementPattern + `)*\.[A-Z][a-zA-Z0-9_]*$`)
 	// UnimportedForm matches the import paths that Go refuses in every module: packages that cannot be imported,

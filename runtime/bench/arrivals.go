@@ -81,10 +81,10 @@ type arrivals struct {
 	all                       sync.WaitGroup
 }
 
-// arrive runs a round in which perSecond calls arrive in a second on average, with exponential gaps, as of many callers that know
-// nothing of each other. A latency is the time from the instant at which a call was to arrive to its answer, so that a stall counts
-// for all calls that arrive during it, and the lateness of this program counts too. The calls that were to arrive after the lead-in
-// are measured.
+// arrive runs a round in which perSecond calls arrive in a second on average, with exponential gaps, as of many callers that
+// know nothing of each other. A latency is the time from the instant at which a call was to arrive to its answer, so that a
+// stall counts for all calls that arrive during it, and the lateness of this program counts too. The calls that were to
+// arrive after the lead-in are measured.
 func arrive(o *instance, keys []string, perSecond float64, p pace) (round, error) {
 	a := &arrivals{o: o, keys: keys, began: time.Now()}
 	for i := range a.ctxs {
@@ -128,7 +128,8 @@ func arrive(o *instance, keys []string, perSecond float64, p pace) (round, error
 	return r, err
 }
 
-// call makes a call that was to arrive at an instant after the beginning, and stores its latency, or a negative one if it failed.
+// call makes a call that was to arrive at an instant after the beginning, and stores its latency, or a negative one if it
+// failed.
 func (a *arrivals) call(ctx context.Context, key string, due time.Duration, latency *time.Duration) {
 	*latency = -1
 	if a.unanswered.Add(1) > mostUnanswered {

@@ -29,8 +29,8 @@ func TestCallsArriveAtTheirRateWhateverTheyTake(t *testing.T) {
 	}
 }
 
-// The 100 calls of a second that arrive during a stall of 10 ms have waited 5 ms on average. Callers that wait for their answers
-// before they call again would report one long call.
+// The 100 calls of a second that arrive during a stall of 10 ms have waited 5 ms on average. Callers that wait for their
+// answers before they call again would report one long call.
 func TestStallCountsForAllCallsThatArriveDuringIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()

@@ -56,7 +56,8 @@ func useSlot(ctx context.Context, of handles, key runtime.Key) (bool, error) {
 // usage is that of a request with prices, as generated code has it.
 type usage struct{ input, cached, output int64 }
 
-var prices = runtime.Prices{{Name: "input", Millionths: 300_000}, {Name: "cached", Millionths: 30_000}, {Name: "output", Millionths: 600_000}}
+var prices = runtime.Prices{{Name: "input", Millionths: 300_000}, {Name: "cached", Millionths: 30_000},
+	{Name: "output", Millionths: 600_000}}
 
 func (u usage) Cost() (int64, error) { return prices.Cost(u.input, u.cached, u.output) }
 
@@ -184,7 +185,8 @@ func (c *call) open(ctx context.Context, store closingStore, name string) (takeF
 		var list []runtime.Exception
 		for i, key := range keysOf(2*c.exceptions, 2*c.exceptions) {
 			if i%2 == 0 {
-				list = append(list, runtime.Exception{Key: runtime.KeyOf(runtime.String(key)).String(), Numbers: runtime.Numbers{Capacity: many + int64(i)}})
+				list = append(list, runtime.Exception{Key: runtime.KeyOf(runtime.String(key)).String(),
+					Numbers: runtime.Numbers{Capacity: many + int64(i)}})
 			}
 		}
 		of.exceptions = p.Except(list)

@@ -23,15 +23,16 @@ const (
 // perSecond is how many nanoseconds there are in a second.
 const perSecond = float64(time.Second)
 
-// statementCost is what a statement costs a server: the processor time of one and of each of its rows, and what its commit waits for
-// the disk.
+// statementCost is what a statement costs a server: the processor time of one and of each of its rows, and what its commit
+// waits for the disk.
 type statementCost struct {
 	name                  string
 	statement, row, flush time.Duration
 }
 
-// postgresCosts returns the costs from the tables of a document, as [report.contenderTable] writes them: with one caller, a statement has
-// one row, and nothing waits for the disk if the commits are relaxed; with 512 callers, the time is nearly all that of rows.
+// postgresCosts returns the costs from the tables of a document, as [report.contenderTable] writes them: with one caller, a
+// statement has one row, and nothing waits for the disk if the commits are relaxed; with 512 callers, the time is nearly all
+// that of rows.
 func postgresCosts(document string) (costs []statementCost, err error) {
 	var calls []time.Duration
 	for _, name := range []string{oursPostgres, oursRelaxed} {
@@ -90,8 +91,8 @@ func (c statementCost) processor(rows int) time.Duration {
 	return c.statement + time.Duration(rows)*c.row
 }
 
-// decisions is how many decisions in a second a server makes for hosts, each of which has one statement in flight: bound by those, by
-// its processors, and, if all statements want one row, by its lock.
+// decisions is how many decisions in a second a server makes for hosts, each of which has one statement in flight: bound by
+// those, by its processors, and, if all statements want one row, by its lock.
 func (c statementCost) decisions(hosts, rows int) float64 {
 	processor := c.processor(rows)
 	least := min(float64(hosts)/float64(roundTrip+processor+c.flush), cores/float64(processor))

@@ -64,8 +64,8 @@ func TestCapacityIsThatOfTheTables(t *testing.T) {
 	require.Equal(t, want, string(page), "run go run . -update")
 }
 
-// The figures that other pages give in words promise no more than the tables, nor much less: a run on a busy machine has half of
-// those on a quiet one.
+// The figures that other pages give in words promise no more than the tables, nor much less: a run on a busy machine has
+// half of those on a quiet one.
 func TestPagesHaveTheFiguresOfTheTables(t *testing.T) {
 	document, err := os.ReadFile("README.md")
 	require.NoError(t, err)

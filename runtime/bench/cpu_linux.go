@@ -71,8 +71,8 @@ func childrenOf(parent int) (pids []int) {
 	return pids
 }
 
-// processTime returns the processor time of all threads of a process, or 0 if it has ended. /proc/PID/stat counts in hundredths of a
-// second, which is too much for a round and the processes of Postgres.
+// processTime returns the processor time of all threads of a process, or 0 if it has ended. /proc/PID/stat counts in
+// hundredths of a second, which is too much for a round and the processes of Postgres.
 func processTime(pid int) time.Duration {
 	// The clock of a process's CPU time has the number ^pid << 3, and 2 for its precise one: see clock_getcpuclockid(3).
 	var t unix.Timespec
@@ -85,8 +85,8 @@ func processTime(pid int) time.Duration {
 // tick is the unit in which Linux counts the time of children that have ended: USER_HZ is 100 everywhere.
 const tick = 10 * time.Millisecond
 
-// familyTime returns the processor time of a process and of its children, also of those that have ended. Only whole ticks of these
-// count, so it may be less than before by up to a tick.
+// familyTime returns the processor time of a process and of its children, also of those that have ended. Only whole ticks of
+// these count, so it may be less than before by up to a tick.
 func familyTime(pid int) time.Duration {
 	ended, err := endedTime(pid)
 	busy := processTime(pid) + ended

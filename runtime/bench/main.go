@@ -23,7 +23,8 @@ func main() {
 	only := flag.String("only", "", "measure only what a regular `expression` matches: names in the tables, such as 'Postgres|rueidis'")
 	one := flag.String("section", "", "measure only this `section`: "+sectionNames())
 	turns := flag.Int("turns", usualTurns, "how many `turns` each figure is the median of")
-	update := flag.Bool("update", false, "write the tables into README.md of the working directory too, and what follows from them into CAPACITY.md")
+	update := flag.Bool("update", false,
+		"write the tables into README.md of the working directory too, and what follows from them into CAPACITY.md")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second Ctrl-C ends the program at once.

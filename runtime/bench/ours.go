@@ -15,7 +15,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/sqlite"
 )
 
-// sqlStore is a store of this module in a new table. It is not embedded, because limiters use methods that closingStore does not have.
+// sqlStore is a store of this module in a new table. It is not embedded, because limiters use methods that closingStore does
+// not have.
 type sqlStore struct {
 	store closingStore
 	// end drops the table.
@@ -111,7 +112,8 @@ func oursInMemory(_ context.Context, _ *site, l limit) (*instance, error) {
 	return inMemory(allow(limiter.New(&memstore.Store{}), policyOf(l, runtime.Policy{}))), nil
 }
 
-// visit is a request to the handler of behindHTTP and its response. It is used again, so that only the allocations of limithttp count.
+// visit is a request to the handler of behindHTTP and its response. It is used again, so that only the allocations of
+// limithttp count.
 type visit struct {
 	*http.Request
 	header http.Header

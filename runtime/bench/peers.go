@@ -15,8 +15,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/dialect"
 )
 
-// handOver is the cheapest way to answer many callers with one write: one of them writes the keys of all that wait, wakes them,
-// and leaves the next write to one that has come meanwhile.
+// handOver is the cheapest way to answer many callers with one write: one of them writes the keys of all that wait, wakes
+// them, and leaves the next write to one that has come meanwhile.
 type handOver struct {
 	// write writes the keys, which are sorted and differ.
 	write func(keys []string) error
@@ -97,9 +97,9 @@ func emptyCall(context.Context, *site, limit) (*instance, error) {
 	return inMemory(func(context.Context, string) (bool, error) { return true, nil }), nil
 }
 
-// floorOn opens a floor on a server, or on SQLite without one: the least that a limiter can cost that stores its counts in the
-// database and answers its callers together. Its batches are as large as ours, and its statements write the same rows, but decide
-// nothing.
+// floorOn opens a floor on a server, or on SQLite without one: the least that a limiter can cost that stores its counts in
+// the database and answers its callers together. Its batches are as large as ours, and its statements write the same rows,
+// but decide nothing.
 func floorOn(of server) opener {
 	return func(ctx context.Context, s *site, l limit) (*instance, error) {
 		t, err := s.openTable(ctx, of, l)
@@ -115,8 +115,8 @@ func floorOn(of server) opener {
 	}
 }
 
-// writer returns a function that writes the rows of keys. The timestamp changes, because databases skip the write of an unchanged
-// row. end closes its connection.
+// writer returns a function that writes the rows of keys. The timestamp changes, because databases skip the write of an
+// unchanged row. end closes its connection.
 func (t *table) writer(ctx context.Context, dsn string, l limit) (write func(keys []string) error, end func(), err error) {
 	end = func() {}
 	prepare := func(statement string) (func(args ...any) error, error) {
@@ -160,8 +160,8 @@ func openXTimeRate(_ context.Context, _ *site, l limit) (*instance, error) {
 	}), nil
 }
 
-// selectForUpdate opens a token bucket as it is written by hand: a transaction of four statements that locks, reads and writes a row.
-// pgx prepares them at their first use.
+// selectForUpdate opens a token bucket as it is written by hand: a transaction of four statements that locks, reads and
+// writes a row. pgx prepares them at their first use.
 func selectForUpdate(ctx context.Context, s *site, l limit) (*instance, error) {
 	t, err := s.openTable(ctx, postgres, l)
 	if err != nil {
@@ -193,8 +193,8 @@ func selectForUpdate(ctx context.Context, s *site, l limit) (*instance, error) {
 	return &instance{take: take, close: t.drop}, errors.Join(noRead, noWrite)
 }
 
-// insertOnConflict opens a token bucket as it is written by hand in one statement, which each call sends for itself. If the row has
-// no token, the statement writes and returns nothing.
+// insertOnConflict opens a token bucket as it is written by hand in one statement, which each call sends for itself. If the
+// row has no token, the statement writes and returns nothing.
 func insertOnConflict(ctx context.Context, s *site, l limit) (*instance, error) {
 	t, err := s.openTable(ctx, postgres, l)
 	if err != nil {

@@ -61,8 +61,8 @@ func (r *report) race(ctx context.Context, h heat, open field, p plan) {
 	}
 }
 
-// turns runs rounds of open contenders under a load in turns. A contender that has failed in one, or for which ctx has ended, has
-// not all of them, and cannot be compared.
+// turns runs rounds of open contenders under a load in turns. A contender that has failed in one, or for which ctx has
+// ended, has not all of them, and cannot be compared.
 func (r *report) turns(
 	ctx context.Context, names []string, load string, open field, turns int, run func(name string, o *instance) (round, error),
 ) map[string][]round {
@@ -166,9 +166,9 @@ const (
 	over
 )
 
-// measure runs a round. If during is not nil, it is called when the lead-in is over, and the round ends when the channel that
-// it returns is closed, if that is earlier. A server may stop for as long as a round, such as for a flush: that no call has
-// ended is a result, not an error.
+// measure runs a round. If during is not nil, it is called when the lead-in is over, and the round ends when the channel
+// that it returns is closed, if that is earlier. A server may stop for as long as a round, such as for a flush: that no call
+// has ended is a result, not an error.
 func measure(o *instance, l load, p pace, during func() <-chan struct{}) (round, error) {
 	var phase atomic.Int32
 	callers := make([]*caller, l.callers)
@@ -314,7 +314,8 @@ func (c *caller) once(ctx context.Context) (failed int) {
 	return 0
 }
 
-// takeEach makes a call for each key, by 64 callers. It returns the error of one of the failed calls, or that of ctx if it ends before.
+// takeEach makes a call for each key, by 64 callers. It returns the error of one of the failed calls, or that of ctx if it
+// ends before.
 func takeEach(ctx context.Context, take takeFunc, keys []string) error {
 	var next atomic.Int64
 	errs := make(chan error, 64)

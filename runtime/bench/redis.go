@@ -78,16 +78,16 @@ func deleteKeys(ctx context.Context, client *redis.Client, pattern string) error
 	return keys.Err()
 }
 
-// script is a limiter that runs in Redis, and returns whether the call is allowed and milliseconds: until a retry can pass, or until
-// the window ends.
+// script is a limiter that runs in Redis, and returns whether the call is allowed and milliseconds: until a retry can pass,
+// or until the window ends.
 type script struct {
 	text string
 	// args returns its arguments.
 	args func(l limit) [2]int64
 }
 
-// gcra is the algorithm of redis_rate and throttled, in as few commands as it takes. Its arguments are the microseconds in which a
-// token accrues and in which all do, by the clock of Redis. It keeps the instant at which the bucket is full.
+// gcra is the algorithm of redis_rate and throttled, in as few commands as it takes. Its arguments are the microseconds in
+// which a token accrues and in which all do, by the clock of Redis. It keeps the instant at which the bucket is full.
 var gcra = script{`
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -100,8 +100,8 @@ return {1, 0}`, func(l limit) [2]int64 {
 	return [2]int64{token, token * int64(l.capacity)}
 }}
 
-// window counts the calls in a window that begins with the first one, as ulule/limiter and rueidislimiter do, with fewer commands than
-// either. Its arguments are the limit and the milliseconds of a window.
+// window counts the calls in a window that begins with the first one, as ulule/limiter and rueidislimiter do, with fewer
+// commands than either. Its arguments are the limit and the milliseconds of a window.
 var window = script{`
 local n = redis.call('INCR', KEYS[1])
 if n == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end

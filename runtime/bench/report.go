@@ -100,8 +100,8 @@ func (c *cell) rate() string {
 	return text
 }
 
-// againstTable compares the processor time of a decision on each database with the database's floor, and with the cheapest contenders
-// on a Redis without durability, under each load.
+// againstTable compares the processor time of a decision on each database with the database's floor, and with the cheapest
+// contenders on a Redis without durability, under each load.
 func (r *report) againstTable(loads []heat) string {
 	rows := [][]string{{"CPU of a decision, as a ratio"}}
 	for _, h := range loads {
@@ -183,7 +183,8 @@ func (r *report) arrivalTable() string {
 			text := ""
 			if c := r.cell(arrivalName(name, part.name), 0, arrivalLoad.keys); c != nil {
 				measured = true
-				text = digits(int(c.PerSecond)) + "/s: " + brief(c.latency.P50) + " · " + brief(c.latency.P99) + " · " + brief(c.latency.P999)
+				text = digits(int(c.PerSecond)) + "/s: " + brief(c.latency.P50) + " · " + brief(c.latency.P99) + " · " +
+					brief(c.latency.P999)
 				if c.HasCPU {
 					text += " · " + micros(c.busy())
 				}
@@ -204,7 +205,8 @@ func (r *report) arrivalTable() string {
 func (r *report) sweepTable() string {
 	rows := [][]string{{"decisions/s · CPU of one, µs", "without a sweep", "during a sweep", "ratio"}}
 	for _, db := range databases {
-		without, during := r.cell(withoutSweep(db.name), sweepCallers, sweepKeys), r.cell(duringSweep(db.name), sweepCallers, sweepKeys)
+		without, during := r.cell(withoutSweep(db.name), sweepCallers, sweepKeys),
+			r.cell(duringSweep(db.name), sweepCallers, sweepKeys)
 		if without != nil && during != nil {
 			// The median over the turns, because both rounds of a turn ran shortly after each other.
 			ratio := median(quotients(during.Turns, without.Turns))

@@ -61,7 +61,8 @@ func (s servers) hostOf(name server) (string, error) {
 func (s *site) describe(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
 	defer cancel()
-	lines := []string{fmt.Sprintf("%s on %s/%s, %s.\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, plural(runtime.NumCPU(), "CPU"))}
+	lines := []string{fmt.Sprintf("%s on %s/%s, %s.\n", runtime.Version(), runtime.GOOS, runtime.GOARCH,
+		plural(runtime.NumCPU(), "CPU"))}
 	for _, name := range []server{mariadb, mysqlDB, postgres, redisDB, redisDurable} {
 		if text, err := s.settings(ctx, name); err == nil {
 			lines = append(lines, text+".\n")

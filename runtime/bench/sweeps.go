@@ -83,9 +83,9 @@ func (r *report) measureSweep(ctx context.Context, s *site, p plan, c contender)
 	return nil
 }
 
-// measureDuring measures a round during a sweep, which begins with it. The round ends when the sweep has deleted all rows, so that
-// it has no calls without a sweep. If the round is over earlier, measureDuring stops the sweep; the next one goes on, because the rows
-// are deleted.
+// measureDuring measures a round during a sweep, which begins with it. The round ends when the sweep has deleted all rows,
+// so that it has no calls without a sweep. If the round is over earlier, measureDuring stops the sweep; the next one goes
+// on, because the rows are deleted.
 func measureDuring(ctx context.Context, o *instance, l load, p pace) (r round, deleted int, ended bool, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -170,10 +170,11 @@ func numbered(text string) string {
 
 // afterFill runs after a table was filled: otherwise autovacuum would run during the measurement, and the first measured
 // commits would write the log of the fill to SQLite's file.
-var afterFill = map[dialect.Dialect]string{dialect.Postgres: "VACUUM (ANALYZE) {table}", dialect.SQLite: "PRAGMA wal_checkpoint(TRUNCATE)"}
+var afterFill = map[dialect.Dialect]string{dialect.Postgres: "VACUUM (ANALYZE) {table}",
+	dialect.SQLite: "PRAGMA wal_checkpoint(TRUNCATE)"}
 
-// fill inserts full rows for the first keys of plenty, in the order of their keys. A key of another limit has its row from its
-// first call.
+// fill inserts full rows for the first keys of plenty, in the order of their keys. A key of another limit has its row from
+// its first call.
 func (t *table) fill(ctx context.Context, l limit, s *site) error {
 	if l != plenty || s.rows == 0 {
 		return nil

@@ -764,7 +764,8 @@ func TestShowsTheHoldersOfSlots(t *testing.T) {
 	}
 }
 
-// The page of a key in a penalty says what it does, and ends it; lists say by which numbers keys of callers' numbers are read.
+// The page of a key in a penalty says what it does, and ends it; lists say by which numbers keys of callers' numbers are
+// read.
 func TestShowsAndEndsPenalties(t *testing.T) {
 	bounds := runtime.OverrideBounds{Rate: 100, Capacity: 200}
 	login := &runtime.Policy{Name: "login", Kind: runtime.TokenBucket, Rate: 1, Period: time.Minute, Capacity: 1, Penalty: runtime.PenaltyOf(0, 5*time.Minute), Overrides: bounds}

@@ -87,7 +87,8 @@ func drawing(points []point, p *runtime.Policy, penalty time.Duration) template.
 		fmt.Fprintf(&b, `<line class="grid" x1="%.1f" y1="10" x2="%.1f" y2="%.1f"/><text x="%.1f" y="%.1f" text-anchor="end">penalty until here</text>`,
 			x(penalty), x(penalty), height-bottom, x(penalty)-6, y(0)-8)
 	}
-	fmt.Fprintf(&b, `<path class="line" d="%s"/><circle class="now" cx="%.1f" cy="%.1f" r="5"/>`, path.String(), x(0), y(points[0].Tokens))
+	fmt.Fprintf(&b, `<path class="line" d="%s"/><circle class="now" cx="%.1f" cy="%.1f" r="5"/>`, path.String(), x(0),
+		y(points[0].Tokens))
 	fmt.Fprintf(&b, `<text x="%.0f" y="%.0f">now</text><text x="%.0f" y="%.0f" text-anchor="end">in %v</text></svg>`,
 		left, height-4, width-10, height-4, last.Round(time.Second))
 	// Everything in it is a number, or a text above.

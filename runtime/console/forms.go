@@ -20,7 +20,8 @@ type subject struct {
 	Parts []input
 	// InForce are the blocks and overrides of the subject and of its whole limit, and Log their log.
 	InForce, Log []runtime.OverrideEntry
-	// Overridden are blocks and overrides of the keys of a whole limit: the blocks first, and of each the newest first. LeftOut counts others.
+	// Overridden are blocks and overrides of the keys of a whole limit: the blocks first, and of each the newest first. LeftOut
+	// counts others.
 	Overridden []runtime.OverrideEntry
 	LeftOut    int64
 	// Own means that something is in force for this subject, and not only for the whole limit of the key.
@@ -179,7 +180,8 @@ func (s subject) Forms() (all []form) {
 	var mode []input
 	if s.Limit.Policies[0].Overrides.Unlimited {
 		legend += ", or lift the limit"
-		mode = []input{{Name: "mode", Label: "mode", Choices: []choice{asItIs, {"unlimited", "unlimited"}, {"off", "off"}, {"shadow", "shadow"}}}}
+		mode = []input{{Name: "mode", Label: "mode", Choices: []choice{asItIs, {"unlimited", "unlimited"}, {"off", "off"},
+			{"shadow", "shadow"}}}}
 	}
 	add(operate.Block, "Deny all requests", ends)
 	add(operate.Override, legend, s.numbers(), ends, s.plan("to-plan", asItIs), mode)
@@ -200,7 +202,8 @@ func (s subject) calendar() []input {
 	if !s.Calendar {
 		return nil
 	}
-	return []input{{Name: "zone", Label: "time zone", Example: "Europe/Berlin"}, {Name: "since", Label: "anniversary", Example: "2024-05-31"}}
+	return []input{{Name: "zone", Label: "time zone", Example: "Europe/Berlin"},
+		{Name: "since", Label: "anniversary", Example: "2024-05-31"}}
 }
 
 // plan is the field for a plan, if the limit depends on it.
@@ -217,7 +220,8 @@ func (s subject) plan(name string, choices ...choice) []input {
 // numbers are the fields for the numbers that an override can give.
 func (s subject) numbers() []input {
 	most := s.Limit.Policies[0].Overrides
-	return s.atMost("", runtime.Numbers{Rate: most.Rate, Capacity: most.Capacity, MaxReserved: most.MaxReserved, Slots: most.Slots})
+	return s.atMost("", runtime.Numbers{Rate: most.Rate, Capacity: most.Capacity, MaxReserved: most.MaxReserved,
+		Slots: most.Slots})
 }
 
 // ofCallers are the fields for the numbers of the key, if callers give some of the limit.

@@ -53,7 +53,8 @@ func (c *console) handler(page func(*console, http.ResponseWriter, *http.Request
 func (c *console) forOurHosts(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !c.serves(r.Host) {
-			c.problem(w, http.StatusMisdirectedRequest, fmt.Sprintf("The console does not serve the host %q: add its name to the Hosts of console.Options.", r.Host))
+			c.problem(w, http.StatusMisdirectedRequest,
+				fmt.Sprintf("The console does not serve the host %q: add its name to the Hosts of console.Options.", r.Host))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -78,7 +79,8 @@ func (c *console) serves(host string) bool {
 func secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src '"+styleHash+"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src '"+styleHash+
+			"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
@@ -137,7 +139,8 @@ func (c *console) changeOf(r *http.Request) (change operate.Change, back string,
 		Verb: operate.Verb(value("verb")), Limit: r.PostFormValue("limit"), Whole: r.PostFormValue("whole") == "yes", Reason: r.PostFormValue("reason"),
 		Plan: value("plan"), Zone: value("zone"), Since: value("since"), ToPlan: value("to-plan"), Mode: value("mode"),
 	}
-	for name, to := range map[string]*int64{"n": &change.Tokens, "rate": &change.Rate, "capacity": &change.Capacity, "max-reserved": &change.MaxReserved} {
+	for name, to := range map[string]*int64{"n": &change.Tokens, "rate": &change.Rate, "capacity": &change.Capacity,
+		"max-reserved": &change.MaxReserved} {
 		if text := value(name); text != "" {
 			if *to, err = strconv.ParseInt(text, 10, 64); err != nil || *to < 1 {
 				return change, "", fmt.Errorf("%s must be a whole number, at least 1, not %q", name, text)

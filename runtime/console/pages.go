@@ -48,7 +48,8 @@ func (c *console) limit(w http.ResponseWriter, r *http.Request) {
 	u, err := c.used(r, &l, maxPages)
 	s, failed := c.subject(r, l, "", "")
 	s.Problem = errorText(err, failed)
-	p := &limitPage{subject: s, used: u, Busiest: tableOf(u.Busiest, []runtime.CatalogLimit{l}, false, err), Denials: c.Denials != nil}
+	p := &limitPage{subject: s, used: u, Busiest: tableOf(u.Busiest, []runtime.CatalogLimit{l}, false, err),
+		Denials: c.Denials != nil}
 	all := l.Exceptions()
 	shown := all[:min(maxEntries, len(all))]
 	p.MoreExceptions = int64(len(all) - len(shown))

@@ -54,8 +54,8 @@ func fold(s string) string {
 	return b.String()
 }
 
-// letter returns c after the mappings C and S of Unicode's CaseFolding.txt: its lower case, but for Cherokee, which had upper case
-// first.
+// letter returns c after the mappings C and S of Unicode's CaseFolding.txt: its lower case, but for Cherokee, which had
+// upper case first.
 func letter(c rune) rune {
 	least := c
 	for next := unicode.SimpleFold(c); next != c; next = unicode.SimpleFold(next) {

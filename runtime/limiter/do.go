@@ -89,7 +89,8 @@ func (l *Limiter) ready(ctx context.Context) error {
 }
 
 // errNilContext: the standard library panics, but a limit may be asked before anything else has used the context.
-var errNilContext = fmt.Errorf("%w: the context is nil: pass context.Background() if there is no other", runtime.ErrInvalidCall)
+var errNilContext = fmt.Errorf("%w: the context is nil: pass context.Background() if there is no other",
+	runtime.ErrInvalidCall)
 
 // contextErr returns why no request can be made with a context, or nil.
 func contextErr(ctx context.Context) error {

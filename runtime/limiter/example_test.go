@@ -207,7 +207,8 @@ func ExampleLimiter_ReserveAll() {
 	// 1 of 2 left, full after 30s <nil>
 }
 
-// A stream takes the cost of an estimate, and settles for its usage. Generated code has such a type for each limit with prices.
+// A stream takes the cost of an estimate, and settles for its usage. Generated code has such a type for each limit with
+// prices.
 func ExamplePriced() {
 	limits, ctx := limiter.New(&memstore.Store{Clock: newYear}), context.Background()
 	budget := &runtime.Policy{Name: "llmSpend", Kind: runtime.FixedWindow, Rate: 50_000, Capacity: 50_000, Period: 24 * time.Hour}

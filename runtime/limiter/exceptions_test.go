@@ -18,7 +18,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
 )
 
-// exceptional is a limit with plans, overrides and exceptions, made for each test because the policies know their exceptions.
+// exceptional is a limit with plans, overrides and exceptions, made for each test because the policies know their
+// exceptions.
 func exceptional(list ...runtime.Exception) (runtime.PlanPolicies, *runtime.Exceptions) {
 	most := runtime.OverrideBounds{Rate: 1000, Capacity: 2000, MaxReserved: 60, Unlimited: true}
 	all := append(runtime.PlanPolicies{}, planPolicies...)
@@ -69,7 +70,8 @@ func TestExceptions(t *testing.T) {
 	}
 }
 
-// A decision finds the exception of its key, of many, without memory of its own. Keys that are given the same have one policy.
+// A decision finds the exception of its key, of many, without memory of its own. Keys that are given the same have one
+// policy.
 func TestManyExceptionsCostNoMemory(t *testing.T) {
 	var list []runtime.Exception
 	for i := range 10_000 {
@@ -169,7 +171,8 @@ type keyWorld struct {
 	planOutcomes map[int]outcome
 }
 
-// mostOfKey is the most that operators can give the key: what the file declares for them, and at least what it gives the key.
+// mostOfKey is the most that operators can give the key: what the file declares for them, and at least what it gives the
+// key.
 func (w *keyWorld) mostOfKey() runtime.Numbers {
 	most := w.mostByFile
 	if x := w.exception; x != nil && x.Numbers != (runtime.Numbers{}) && !x.Numbers.Unlimited {

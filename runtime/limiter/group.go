@@ -24,8 +24,8 @@ type ReserveItem interface {
 // CheckedN.
 type Item interface {
 	ReserveItem
-	// plain distinguishes the items that can pass without being reserved. All of them have a method CheckedN, which is not named here: editors
-	// would offer it after every N and Checked.
+	// plain distinguishes the items that can pass without being reserved. All of them have a method CheckedN, which is not
+	// named here: editors would offer it after every N and Checked.
 	plain()
 }
 
@@ -288,7 +288,8 @@ func (l *Limiter) around(ctx context.Context, requests []runtime.Request) (aroun
 			}
 			for i := range requests {
 				q := &requests[i]
-				if around[i] == nil && q.Op == runtime.Take && q.Count <= had.Count && q.Key == had.Key && q.Policy.Name == had.Policy.Name {
+				if around[i] == nil && q.Op == runtime.Take && q.Count <= had.Count && q.Key == had.Key &&
+					q.Policy.Name == had.Policy.Name {
 					around[i], found = &standing{had, &ds.Each[at]}, true
 					break
 				}
@@ -323,7 +324,8 @@ func (l *Limiter) takeInside(ctx context.Context, requests []runtime.Request, ar
 		}
 	}
 	all := taken
-	all.Each, all.requests, all.around = make([]runtime.Decision, len(requests)), slices.Clone(requests), make([]bool, len(requests))
+	all.Each, all.requests, all.around = make([]runtime.Decision, len(requests)), slices.Clone(requests),
+		make([]bool, len(requests))
 	for i, of := range around {
 		if of == nil {
 			all.Each[i], taken.Each = taken.Each[0], taken.Each[1:]

@@ -117,17 +117,17 @@ func Observe(o runtime.Observer) Option {
 	}
 }
 
-// OnWarn makes warn receive the takes that cross a threshold of their limit: see [runtime.Thresholds]. Several options of this
-// kind add up. It costs nothing for limits without thresholds.
+// OnWarn makes warn receive the takes that cross a threshold of their limit: see [runtime.Thresholds]. Several options of
+// this kind add up. It costs nothing for limits without thresholds.
 //
 //	limit := limits.New(store, limiter.OnWarn(func(ctx context.Context, w runtime.Warning) {
 //		slog.WarnContext(ctx, w.String())
 //	}))
 //
-// It is called as an [runtime.Observer] is: on the goroutine of the caller, after the decision and before the caller gets it,
-// while no lock is held. Only the process that has made the request gets the warning, once. If the answer is lost, or the
-// process ends, the warning is lost. For an e-mail that must be sent, write a row in the transaction that takes the tokens, if
-// [runtime.Decision.Crossed] is not 0.
+// It is called as an [runtime.Observer] is: on the goroutine of the caller, after the decision and before the caller gets
+// it, while no lock is held. Only the process that has made the request gets the warning, once. If the answer is lost, or
+// the process ends, the warning is lost. For an e-mail that must be sent, write a row in the transaction that takes the
+// tokens, if [runtime.Decision.Crossed] is not 0.
 func OnWarn(warn func(ctx context.Context, w runtime.Warning)) Option {
 	return func(l *Limiter) {
 		switch first := l.warn; {
@@ -174,9 +174,10 @@ func (h *keyHash) policy(p *runtime.Policy) *runtime.Policy {
 }
 
 // Mode makes all limits of a limiter no stricter than a mode, for environments in which they must not deny: with
-// [runtime.ModeShadow] they count and report what they would deny, and with [runtime.ModeOff] they do nothing. A limit that is less
-// strict in limits.yaml stays so: one that is off is off with ModeShadow too. A block, of a limit or of a key, is relaxed like a limit.
-// [runtime.ModeEnforce] changes nothing; with another mode, all requests fail with [runtime.ErrInvalidPolicy].
+// [runtime.ModeShadow] they count and report what they would deny, and with [runtime.ModeOff] they do nothing. A limit that
+// is less strict in limits.yaml stays so: one that is off is off with ModeShadow too. A block, of a limit or of a key, is
+// relaxed like a limit. [runtime.ModeEnforce] changes nothing; with another mode, all requests fail with
+// [runtime.ErrInvalidPolicy].
 //
 //	mode := runtime.ModeEnforce
 //	if os.Getenv("ENVIRONMENT") == "staging" {
@@ -184,8 +185,8 @@ func (h *keyHash) policy(p *runtime.Policy) *runtime.Policy {
 //	}
 //	limit := limits.New(store, limiter.Mode(mode))
 //
-// It shows in the metrics, as [runtime.Policy.Relaxed] of the policy of a decision or an observation, and by the store: in the log of
-// its Start, in package operate and in the console.
+// It shows in the metrics, as [runtime.Policy.Relaxed] of the policy of a decision or an observation, and by the store: in
+// the log of its Start, in package operate and in the console.
 func Mode(m runtime.Mode) Option {
 	mode := &relaxation{mode: m}
 	return func(l *Limiter) {

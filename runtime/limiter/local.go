@@ -94,7 +94,8 @@ func (m *localMemory) learn(q *runtime.Request, d *runtime.Decision, decided int
 	case known == nil:
 		// The caller's key may be a part of a whole HTTP request, which the map would keep in memory.
 		row.Key = strings.Clone(row.Key)
-	case known != nil && decided <= known.decided && missing <= known.missing && q.Op != runtime.Refund && q.Op != runtime.Release:
+	case known != nil && decided <= known.decided && missing <= known.missing && q.Op != runtime.Refund &&
+		q.Op != runtime.Release:
 		// Two decisions were made at once: this was the earlier one, or the denial after the last token was taken.
 		known.penalty = max(known.penalty, penalty)
 		return

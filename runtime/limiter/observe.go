@@ -153,7 +153,8 @@ func (b observing) observeLeased(ctx context.Context, q *runtime.Request, d *run
 }
 
 // observeSettled keeps the observations of calls with one request each, that were executed together.
-func (b observing) observeSettled(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, err error, begun time.Time, h *held) {
+func (b observing) observeSettled(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, err error,
+	begun time.Time, h *held) {
 	if h == nil {
 		return
 	}
@@ -181,7 +182,8 @@ func (b observing) observeSettled(ctx context.Context, calls []runtime.Call, ans
 
 // observation returns the observation of a request of a call, given the answer or error of the call and how long it
 // took.
-func (b observing) observation(ctx context.Context, c runtime.Call, i int, answer *runtime.Answer, err error, took time.Duration) runtime.Observation {
+func (b observing) observation(ctx context.Context, c runtime.Call, i int, answer *runtime.Answer, err error,
+	took time.Duration) runtime.Observation {
 	q := &c.Requests[i]
 	o := runtime.Observation{
 		Policy: q.Policy, Op: q.Op, Source: answer.Source, InTx: b.inTx, Index: i, Limits: len(c.Requests), Count: q.Count,

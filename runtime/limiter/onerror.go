@@ -34,7 +34,8 @@ func (l *Limiter) withTimeout(ctx context.Context, c runtime.Call) (context.Cont
 
 // failsClosed reports whether a call needs the store: one of its limits has FailClosed, or a request does not decide.
 func failsClosed(c runtime.Call) bool {
-	return slices.ContainsFunc(c.Requests, func(q runtime.Request) bool { return !q.Decides() || q.UsesRows() && closed(q.Policy) })
+	return slices.ContainsFunc(c.Requests,
+		func(q runtime.Request) bool { return !q.Decides() || q.UsesRows() && closed(q.Policy) })
 }
 
 // closed reports whether requests fail with the store. In shadow mode they pass whatever is decided.
@@ -59,7 +60,8 @@ func failOpen(c runtime.Call, err error) runtime.Answer {
 		if q.Op == runtime.Take {
 			taken = q.Count // also if it is a reservation that would have been due too late
 		}
-		answer.Decisions[i] = runtime.Decision{Limit: q.Policy.Name, Policy: q.Policy, Allowed: true, Taken: taken, FailedOpen: err}
+		answer.Decisions[i] = runtime.Decision{Limit: q.Policy.Name, Policy: q.Policy, Allowed: true,
+			Taken: taken, FailedOpen: err}
 	}
 	return answer
 }
@@ -160,5 +162,6 @@ func ended(ctx context.Context) error {
 
 // needsOverrides reports whether a call fails if the overrides cannot be read: whatever its mode, a key may be blocked.
 func needsOverrides(c *runtime.Call) bool {
-	return slices.ContainsFunc(c.Requests, func(q runtime.Request) bool { return q.Policy.Overridable() && closed(q.Policy.Inside().Counted()) })
+	return slices.ContainsFunc(c.Requests,
+		func(q runtime.Request) bool { return q.Policy.Overridable() && closed(q.Policy.Inside().Counted()) })
 }

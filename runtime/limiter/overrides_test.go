@@ -282,7 +282,8 @@ func TestPolicyInForceIsValid(t *testing.T) {
 	}
 }
 
-// Requests of a key fail while an entry of a later version is in force for all keys. A reset and an erasure do not depend on it.
+// Requests of a key fail while an entry of a later version is in force for all keys. A reset and an erasure do not depend on
+// it.
 func TestResetAndEraseUnderAnEntryOfALaterVersion(t *testing.T) {
 	store := &memstore.Store{}
 	p := overridable()

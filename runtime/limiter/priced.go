@@ -10,8 +10,8 @@ import (
 
 // Usage is what a request uses of a limit with prices. It is a struct of generated code, with the units of each price.
 type Usage interface {
-	// Cost returns how many tokens of the limit the usage takes, at least 0, or the error of [runtime.Prices.Cost]: every method
-	// with the usage then returns it, and the store is not reached.
+	// Cost returns how many tokens of the limit the usage takes, at least 0, or the error of [runtime.Prices.Cost]: every
+	// method with the usage then returns it, and the store is not reached.
 	Cost() (int64, error)
 }
 
@@ -19,8 +19,8 @@ type Usage interface {
 // [runtime.Decision], are in the unit of the cost. It is a small value, like a [Limit].
 type PricedLimit[U Usage] struct{ of Limit }
 
-// Priced returns one key of a limit, whose requests take the cost of a usage. The limit may have reservations, and must have a
-// capacity.
+// Priced returns one key of a limit, whose requests take the cost of a usage. The limit may have reservations, and must have
+// a capacity.
 func Priced[U Usage](of Limit) PricedLimit[U] { return PricedLimit[U]{of} }
 
 // cost returns the cost of a usage, and reports its error to the observer.
@@ -67,8 +67,8 @@ func (l PricedLimit[U]) Require(ctx context.Context, used U) error {
 	return err
 }
 
-// Reserve takes the cost of an estimate, to be settled when the usage is known. A limit with reservations takes it before it has
-// accrued, if necessary: use it after the reservation's Delay. Another one takes it if so many tokens are available. See
+// Reserve takes the cost of an estimate, to be settled when the usage is known. A limit with reservations takes it before it
+// has accrued, if necessary: use it after the reservation's Delay. Another one takes it if so many tokens are available. See
 // [ReservableLimit.ReserveN].
 func (l PricedLimit[U]) Reserve(ctx context.Context, estimate U) (*PricedReservation[U], error) {
 	n, err := l.cost(ctx, runtime.Take, estimate)
@@ -82,8 +82,8 @@ func (l PricedLimit[U]) Reserve(ctx context.Context, estimate U) (*PricedReserva
 	return PricedReservationOf[U](newReservation(l.of, d, n, d.Allowed)), nil
 }
 
-// Resume returns the reservation of the key with a text of [PricedReservation.MarshalText]; see [ReservableLimit.Resume]. It is settled
-// by the prices of this process.
+// Resume returns the reservation of the key with a text of [PricedReservation.MarshalText]; see [ReservableLimit.Resume]. It
+// is settled by the prices of this process.
 func (l PricedLimit[U]) Resume(text []byte) (*PricedReservation[U], error) {
 	return pricedReservation[U](l.of.resume(text))
 }
@@ -97,8 +97,8 @@ func (l PricedLimit[U]) Wait(ctx context.Context, used U) error {
 	return l.of.WaitN(ctx, n)
 }
 
-// WaitReserve takes the cost of an estimate as Wait does, and returns the reservation when it can be used, to settle it when the
-// usage is known; see [ReservableLimit.WaitReserveN].
+// WaitReserve takes the cost of an estimate as Wait does, and returns the reservation when it can be used, to settle it when
+// the usage is known; see [ReservableLimit.WaitReserveN].
 func (l PricedLimit[U]) WaitReserve(ctx context.Context, estimate U) (*PricedReservation[U], error) {
 	n, err := l.cost(ctx, runtime.Take, estimate)
 	if err != nil {
@@ -107,8 +107,8 @@ func (l PricedLimit[U]) WaitReserve(ctx context.Context, estimate U) (*PricedRes
 	return pricedReservation[U](l.of.waitReserve(ctx, n))
 }
 
-// Refund returns all that was taken by the request with the decision d; see [Limit.RefundN]. To return a part, reserve, and settle for
-// the usage.
+// Refund returns all that was taken by the request with the decision d; see [Limit.RefundN]. To return a part, reserve, and
+// settle for the usage.
 func (l PricedLimit[U]) Refund(ctx context.Context, d runtime.Decision) (runtime.Decision, error) {
 	return l.of.RefundN(ctx, d, d.Taken)
 }
@@ -158,7 +158,8 @@ type PricedReservation[U Usage] struct {
 	of *Reservation
 }
 
-// PricedReservationOf returns a reservation of a limit with prices, such as one of [Reservations.At], to be settled for a usage.
+// PricedReservationOf returns a reservation of a limit with prices, such as one of [Reservations.At], to be settled for a
+// usage.
 func PricedReservationOf[U Usage](r *Reservation) *PricedReservation[U] {
 	return &PricedReservation[U]{r.Decision, r}
 }

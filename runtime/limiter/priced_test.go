@@ -195,8 +195,8 @@ func TestPricedItems(t *testing.T) {
 	assert.Equal(t, []int64{610, 0}, left())
 }
 
-// Units of less than 0 and a cost that is no int64 are errors with the name of the limit, although it fails open, is unlimited or off:
-// the store is not reached, and the observer sees each.
+// Units of less than 0 and a cost that is no int64 are errors with the name of the limit, although it fails open, is
+// unlimited or off: the store is not reached, and the observer sees each.
 func TestInvalidUsageNeverReachesTheStore(t *testing.T) {
 	for _, mode := range []runtime.Mode{runtime.ModeEnforce, runtime.ModeShadow, runtime.ModeOff} {
 		policy := spendPolicy(reserving, func(p *runtime.Policy) { p.OnError, p.Mode = runtime.FailOpen, mode })

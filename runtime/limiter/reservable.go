@@ -46,8 +46,8 @@ func (l ReservableLimit) WaitReserve(ctx context.Context) (*Reservation, error) 
 	return l.of.waitReserve(ctx, 1)
 }
 
-// WaitReserveN takes n tokens as WaitN does, and returns the reservation when they can be used, to settle it when the use is known. The
-// errors are those of WaitN, with which there is nothing to settle.
+// WaitReserveN takes n tokens as WaitN does, and returns the reservation when they can be used, to settle it when the use is
+// known. The errors are those of WaitN, with which there is nothing to settle.
 //
 //	r, err := limit.LLMTokens(team, model).WaitReserveN(ctx, 4000)
 //	if err != nil {

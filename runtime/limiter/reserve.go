@@ -31,7 +31,8 @@ func newReservation(l Limit, d runtime.Decision, n int64, open bool) *Reservatio
 		n = 0
 	}
 	l.limiter = l.limiter.settler()
-	r := &Reservation{Decision: d, of: l, count: n, made: d.TakenAt, uncounted: d.Policy != nil && d.Policy.Mode.Passes(), open: open}
+	r := &Reservation{Decision: d, of: l, count: n, made: d.TakenAt, open: open,
+		uncounted: d.Policy != nil && d.Policy.Mode.Passes()}
 	if d.UsableAfter > 0 {
 		r.begun = time.Now()
 		if r.made.IsZero() {

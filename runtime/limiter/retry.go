@@ -31,12 +31,12 @@ type Retry struct {
 	since atomic.Int64
 }
 
-// Do calls f until the store does not fail, such as Wait of a limit, or a function that keeps the result of WaitReserve. The pauses
-// between the calls grow from a tenth of a second to ten seconds.
+// Do calls f until the store does not fail, such as Wait of a limit, or a function that keeps the result of WaitReserve. The
+// pauses between the calls grow from a tenth of a second to ten seconds.
 //
 // The error is that of the context if it ends. What another call would not mend is returned at once: a denial as a
-// [*runtime.LimitedError], as of a key that is blocked, and an error whose [runtime.OriginOf] is not [runtime.OriginStore]. After an
-// error there are no tokens for the work: put it back.
+// [*runtime.LimitedError], as of a key that is blocked, and an error whose [runtime.OriginOf] is not [runtime.OriginStore].
+// After an error there are no tokens for the work: put it back.
 func (r *Retry) Do(ctx context.Context, f func(context.Context) error) error {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		begun := time.Now().UnixNano()

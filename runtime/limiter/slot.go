@@ -130,8 +130,8 @@ func (l SlotLimit) Peek(ctx context.Context) (runtime.Balance, error) { return l
 // Reset frees all slots of the key. Those that held them have lost them: see [runtime.ErrSlotLost].
 func (l SlotLimit) Reset(ctx context.Context) error { return l.of.Reset(ctx) }
 
-// Erase deletes the slots of the key, as Reset does, and replaces the key in the log of overrides; see [Limit.Erase]. A slot that
-// is acquired within a millisecond after it may have a smaller Fence than one that was acquired as shortly before.
+// Erase deletes the slots of the key, as Reset does, and replaces the key in the log of overrides; see [Limit.Erase]. A slot
+// that is acquired within a millisecond after it may have a smaller Fence than one that was acquired as shortly before.
 func (l SlotLimit) Erase(ctx context.Context) error { return l.of.Erase(ctx) }
 
 // Item returns l as an [Item] that acquires a slot, as l itself does. [Decisions.Slot] returns the slot.
@@ -187,9 +187,9 @@ func newSlot(of Limit, d runtime.Decision, n int64, sent time.Time) *Slot {
 }
 
 // Slot returns the slots that an item has acquired, counted from 0. It is false if the item acquired none, because the
-// request was denied, or the item was only checked or is not one of a [SlotLimit], or if middleware around holds them, or if there is
-// no item i. The result of one call should be kept: the results of several calls are the same slots. The Cancel of [Reservations] frees
-// them, too.
+// request was denied, or the item was only checked or is not one of a [SlotLimit], or if middleware around holds them, or if
+// there is no item i. The result of one call should be kept: the results of several calls are the same slots. The Cancel of
+// [Reservations] frees them, too.
 func (ds Decisions) Slot(i int) (*Slot, bool) {
 	if ds.limiter == nil || !ds.Allowed || !ds.has(i) || i < len(ds.around) && ds.around[i] {
 		return nil, false

@@ -147,8 +147,8 @@ func TestReleaseWhoseAnswerIsLost(t *testing.T) {
 	require.NoError(t, s.Renew(t.Context()))
 }
 
-// Two takes of which one was not written must not have one fence, or giving back the one frees the slots of the other: also if the
-// clock stands still, and the key is as it was.
+// Two takes of which one was not written must not have one fence, or giving back the one frees the slots of the other: also
+// if the clock stands still, and the key is as it was.
 func TestFencesDifferFromThoseThatWereNotWritten(t *testing.T) {
 	now := time.Now()
 	for name, acquire := range map[string]func(l *limiter.Limiter, s limiter.SlotLimit) (*limiter.Slot, error){
@@ -441,7 +441,8 @@ func overridableSlots(capacity int64) runtime.Policy {
 	return p
 }
 
-// The log has slots as a rate and a capacity, as programs have written them that had no Slots: these entries are in force too.
+// The log has slots as a rate and a capacity, as programs have written them that had no Slots: these entries are in force
+// too.
 func TestOverrideOfSlotsIsLoggedAsRateAndCapacity(t *testing.T) {
 	p, store, key := overridableSlots(5), &memstore.Store{}, runtime.KeyOf(runtime.Int(42))
 	limits := limiter.New(store)

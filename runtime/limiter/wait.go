@@ -49,8 +49,8 @@ func (g Group) Wait(ctx context.Context) error {
 	return err
 }
 
-// WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known. The errors are those of Wait, with
-// which there is nothing to settle.
+// WaitReserve is Wait, and returns the tokens as reservations, to settle them when the use is known. The errors are those of
+// Wait, with which there is nothing to settle.
 func (g Group) WaitReserve(ctx context.Context) (*Reservations, error) {
 	requests, err := g.withoutSlots(ctx)
 	if err != nil {
@@ -124,9 +124,9 @@ func (l *Limiter) retry(ctx context.Context, of []runtime.Request, h *held) (*Re
 	}
 }
 
-// queueOf identifies the callers that wait for the same keys in the same class: one that leaves tokens to others does not hold up
-// these. Those of several limits do not share the queue of a
-// single one: waiting in it for another limit would keep callers from tokens that are available.
+// queueOf identifies the callers that wait for the same keys in the same class: one that leaves tokens to others does not
+// hold up these. Those of several limits do not share the queue of a single one: waiting in it for another limit would keep
+// callers from tokens that are available.
 func queueOf(requests []runtime.Request) (row runtime.Row) {
 	for i, q := range requests {
 		if i > 0 {
@@ -143,7 +143,8 @@ func queueOf(requests []runtime.Request) (row runtime.Row) {
 
 // sleepForRetry waits until a denied request may pass: for the given time, or until another policy is in force for one
 // of the keys than the one by which it was denied.
-func (l *Limiter) sleepForRetry(ctx context.Context, wait time.Duration, requests []runtime.Request, denied []runtime.Decision) error {
+func (l *Limiter) sleepForRetry(ctx context.Context, wait time.Duration, requests []runtime.Request,
+	denied []runtime.Decision) error {
 	if l.log == nil || !l.log.OverrideView().InUse() {
 		return sleep(ctx, wait, nil)
 	}

@@ -125,8 +125,8 @@ func TestNumbersThatAreUnlimited(t *testing.T) {
 	require.False(t, must(with(runtime.Numbers{Unlimited: true}).Allow(t.Context())).Allowed)
 }
 
-// An override of nothing gives the key nothing, whatever its plan and mode of the file, until it ends. One with numbers comes
-// before those of a caller that are 0.
+// An override of nothing gives the key nothing, whatever its plan and mode of the file, until it ends. One with numbers
+// comes before those of a caller that are 0.
 func TestOverrideOfZeroRefuses(t *testing.T) {
 	p := *overridable()
 	p.Lease = runtime.Lease{Tokens: 5, For: time.Second}

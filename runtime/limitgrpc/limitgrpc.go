@@ -14,7 +14,8 @@
 //		return nil, nil
 //	}
 //
-// A limit that an interceptor before has already taken for a call, from the same key and as many tokens at least, is not taken again.
+// A limit that an interceptor before has already taken for a call, from the same key and as many tokens at least, is not
+// taken again.
 //
 // With [Binder.InFlight], a slot of a limit in flight is held while the handler of a call or of a stream runs.
 //
@@ -30,8 +31,8 @@
 //	a mistake of the program                      INTERNAL
 //
 // The text of an error stays on the server: see Options.OnError. Clients of grpc-go find the wait with
-// [google.golang.org/grpc/status.Status.Details]. If the store fails and all limits of a call have onError: open or local, the
-// handler runs; the end of a call's own deadline opens no limit.
+// [google.golang.org/grpc/status.Status.Details]. If the store fails and all limits of a call have onError: open or local,
+// the handler runs; the end of a call's own deadline opens no limit.
 package limitgrpc
 
 import (
@@ -106,9 +107,10 @@ func (b *Binder) All(from func(context.Context, Call) ([]limiter.Item, error)) *
 	})
 }
 
-// InFlight binds a limit in flight: a slot is held while the handler of a unary call or of a stream runs, and released when it returns
-// or panics. The context of the handler ends with the cause [github.com/ratelimitgen/ratelimitgen/runtime.ErrSlotLost] if the slot is lost: see [limiter.Slot.Do]. All and
-// Group hold the slots of their items in the same way. from also returns false for a call without a limit.
+// InFlight binds a limit in flight: a slot is held while the handler of a unary call or of a stream runs, and released when
+// it returns or panics. The context of the handler ends with the cause
+// [github.com/ratelimitgen/ratelimitgen/runtime.ErrSlotLost] if the slot is lost: see [limiter.Slot.Do]. All and Group hold
+// the slots of their items in the same way. from also returns false for a call without a limit.
 func (b *Binder) InFlight(from func(context.Context, Call) (l limiter.SlotLimit, ok bool, err error)) *Interceptor {
 	return b.Limit(func(ctx context.Context, c Call) (limiter.Item, error) {
 		l, ok, err := from(ctx, c)
@@ -149,9 +151,10 @@ func (i *Interceptor) Unary(ctx context.Context, request any, info *grpc.UnarySe
 	return response, err
 }
 
-// Stream takes the tokens of a stream when it begins: its messages take none. A handler that limits those too calls the limit
-// for each, and returns [Binder.Deny] of its error. The context of the stream is one for [limiter.Settle].
-func (i *Interceptor) Stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+// Stream takes the tokens of a stream when it begins: its messages take none. A handler that limits those too calls the
+// limit for each, and returns [Binder.Deny] of its error. The context of the stream is one for [limiter.Settle].
+func (i *Interceptor) Stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
+	handler grpc.StreamHandler) error {
 	return i.run(stream.Context(), Call{Method: info.FullMethod}, func(ctx context.Context) error {
 		return handler(service, &streamWithContext{stream, ctx})
 	})
@@ -164,8 +167,8 @@ type streamWithContext struct {
 
 func (s *streamWithContext) Context() context.Context { return s.ctx }
 
-// run takes the tokens of a call, and runs its handler while the slots are held, if it has acquired any. The error is the one for
-// the client.
+// run takes the tokens of a call, and runs its handler while the slots are held, if it has acquired any. The error is the
+// one for the client.
 func (i *Interceptor) run(ctx context.Context, c Call, handler func(ctx context.Context) error) (err error) {
 	take, err := i.from(ctx, c)
 	if err != nil {

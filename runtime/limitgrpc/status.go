@@ -87,8 +87,8 @@ func endOf(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// denial returns the status of a denial, with a violation for each limit that denies, once each: its name is the quota_id, the
-// [runtime.Decision.Reason] the quota_metric, and the capacity the quota_value, which is 0 for a blocked key.
+// denial returns the status of a denial, with a violation for each limit that denies, once each: its name is the quota_id,
+// the [runtime.Decision.Reason] the quota_metric, and the capacity the quota_value, which is 0 for a blocked key.
 func (b *Binder) denial(ds limiter.Decisions) *status.Status {
 	var names []string
 	quota := &errdetails.QuotaFailure{}

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// ErrNoClientIP: the address of the client is not known. In the function of a [Route], its status is 500, or 400 if a client can
-// have caused it, by a Forwarded that is not in the form of RFC 7239.
+// ErrNoClientIP: the address of the client is not known. In the function of a [Route], its status is 500, or 400 if a client
+// can have caused it, by a Forwarded that is not in the form of RFC 7239.
 var ErrNoClientIP = Error(http.StatusInternalServerError, errors.New("the address of the client is not known"))
 
 // ClientIP finds the address of the client, for a limit by address:
@@ -101,7 +101,8 @@ func (c ClientIP) peer(r *http.Request) (peer netip.Addr, trusted bool, err erro
 	}
 	switch peer, err = parseHost(r.RemoteAddr); {
 	case err != nil && socket:
-		return peer, false, fmt.Errorf("%w: the peer of a Unix socket has none: if it is a proxy, set UnixSocket of the ClientIP", ErrNoClientIP)
+		return peer, false, fmt.Errorf("%w: the peer of a Unix socket has none: if it is a proxy, set UnixSocket of the ClientIP",
+			ErrNoClientIP)
 	case err != nil:
 		return peer, false, fmt.Errorf("%w: the peer %.50q of the connection: %w", ErrNoClientIP, r.RemoteAddr, err)
 	}

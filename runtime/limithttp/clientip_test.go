@@ -23,8 +23,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
 )
 
-// addressCase is a line of testdata/addresses.jsonl. The cases are from the tests of realclientip-go and chi, translated to a
-// ClientIP, and some of our own. Where Want differs from the result that they published, Because says why.
+// addressCase is a line of testdata/addresses.jsonl. The cases are from the tests of realclientip-go and chi, translated to
+// a ClientIP, and some of our own. Where Want differs from the result that they published, Because says why.
 type addressCase struct {
 	From        string
 	Direct      bool

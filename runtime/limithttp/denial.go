@@ -38,7 +38,8 @@ func (b *Binder) denialOf(ds limiter.Decisions, err error) *Denial {
 		}
 		return d
 	}
-	d := &Denial{Status: http.StatusTooManyRequests, Reason: longest(ds).Reason(), Decisions: ds, RetryAfter: b.holds.RetryIn(ds.Each)}
+	d := &Denial{Status: http.StatusTooManyRequests, Reason: longest(ds).Reason(), Decisions: ds,
+		RetryAfter: b.holds.RetryIn(ds.Each)}
 	if d.RetryAfter == runtime.Never {
 		d.RetryAfter = 0
 	}
@@ -147,8 +148,9 @@ func violated(ds limiter.Decisions) (names []string) {
 }
 
 // Legacy is a form of the fields X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Used, X-RateLimit-Resource and
-// X-RateLimit-Reset. They can show one limit: the one of a route that has the least left. Used is the capacity minus Remaining, and
-// Resource is the limit's name. X-RateLimit-Reset is missing if no time makes more available for certain, as for a block without an end and for slots.
+// X-RateLimit-Reset. They can show one limit: the one of a route that has the least left. Used is the capacity minus
+// Remaining, and Resource is the limit's name. X-RateLimit-Reset is missing if no time makes more available for certain, as
+// for a block without an end and for slots.
 type Legacy uint8
 
 const (

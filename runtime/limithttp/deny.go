@@ -36,7 +36,8 @@ func (b *Binder) Deny(w http.ResponseWriter, r *http.Request, err error) {
 	b.deny(w, r, b.denialOf(limiter.Decisions{}, err))
 }
 
-var errNoDenial = Error(http.StatusInternalServerError, errors.New("Deny was called without an error: pass the Err of a denied reservation"))
+var errNoDenial = Error(http.StatusInternalServerError,
+	errors.New("Deny was called without an error: pass the Err of a denied reservation"))
 
 // Handler returns a handler of a function with an error, for handlers that call limits themselves: an error is answered as
 // [Binder.Deny] does. The function writes nothing before it returns one.

@@ -13,16 +13,16 @@
 //	mux.Handle("POST /messages", posts.Wrap(post))
 //
 // The function is where a key comes from, so that its type is checked by the compiler. [Binder.All] takes from several
-// limits, all or none, and [Binder.Group] from a group of limits.yaml. With [Binder.InFlight], a slot of a limit in flight is
-// held while the handler runs. Wrap is a middleware as net/http, chi and gorilla use
-// them; README.md has snippets for gin, echo, Connect and gRPC.
+// limits, all or none, and [Binder.Group] from a group of limits.yaml. With [Binder.InFlight], a slot of a limit in flight
+// is held while the handler runs. Wrap is a middleware as net/http, chi and gorilla use them; README.md has snippets for
+// gin, echo, Connect and gRPC.
 //
 // # Responses
 //
 // Before the handler runs, the response gets the fields RateLimit-Policy and RateLimit of
-// draft-ietf-httpapi-ratelimit-headers-11, for each limit of the route that has a key. The ResponseWriter is not wrapped, unless a slot is held
-// and its connection can be hijacked, see [Binder.InFlight], or the status decides.
-// If the handler must not run, the response is:
+// draft-ietf-httpapi-ratelimit-headers-11, for each limit of the route that has a key. The ResponseWriter is not wrapped,
+// unless a slot is held and its connection can be hijacked, see [Binder.InFlight], or the status decides. If the handler
+// must not run, the response is:
 //
 //	case                                      status  fields
 //	a limit denies                            429     both fields; Retry-After, unless no retry passes
@@ -37,8 +37,8 @@
 // client that waits as long and is not overtaken by another one passes. For a limit in flight it is an estimate: the moving
 // average of how long requests have held its slots in this process, and at most the time until a hold ends that is not
 // renewed. If a store fails and the limit has onError: open, the handler runs and there are no fields, because nothing is
-// known. Limits in shadow mode, limits that are off and unlimited plans, counted or not, have no fields either. A limit with a lease
-// has no RateLimit field until it denies.
+// known. Limits in shadow mode, limits that are off and unlimited plans, counted or not, have no fields either. A limit with
+// a lease has no RateLimit field until it denies.
 //
 // A browser shows a response's fields to scripts of another origin only if Access-Control-Expose-Headers names them:
 //

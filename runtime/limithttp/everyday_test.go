@@ -29,7 +29,8 @@ func codes(h http.Handler, requests int, addr, path string) (list []int) {
 	return list
 }
 
-// A list of networks, the path and the method are Go: a request for which the function returns no limit is exempt, and counts nothing.
+// A list of networks, the path and the method are Go: a request for which the function returns no limit is exempt, and
+// counts nothing.
 func TestAllowList(t *testing.T) {
 	w := newWorld()
 	policy := with(window(), func(p *runtime.Policy) { p.Rate, p.Capacity = 1, 1 })

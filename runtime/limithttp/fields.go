@@ -26,8 +26,8 @@ const (
 	problemTypes = "https://iana.org/assignments/http-problem-types#"
 )
 
-// problemOf returns the type of the problem that a denial is, and its title. The draft recommends the status 503 for a reduced capacity,
-// but the status is 429 for all of them: it is one client that is limited.
+// problemOf returns the type of the problem that a denial is, and its title. The draft recommends the status 503 for a
+// reduced capacity, but the status is 429 for all of them: it is one client that is limited.
 func problemOf(d runtime.Decision) (id, title string) {
 	switch d.Reason() {
 	case "block", "penalty":
@@ -67,8 +67,8 @@ type quota struct {
 	slots bool
 }
 
-// quotas appends the items for the decisions of a call to all, in their order. If several items of the call have the same name
-// and partition, the fields have the one with the least left.
+// quotas appends the items for the decisions of a call to all, in their order. If several items of the call have the same
+// name and partition, the fields have the one with the least left.
 func (b *Binder) quotas(all []quota, ds limiter.Decisions) []quota {
 	for i := range ds.Each {
 		d := &ds.Each[i]
@@ -143,7 +143,8 @@ func quotaOf(d *runtime.Decision) quota {
 		}
 		return q
 	}
-	q := quota{name: d.Limit, capacity: min(p.Full(), maxInteger), window: windowOf(p), leased: leased(d), slots: p.Kind == runtime.InFlight}
+	q := quota{name: d.Limit, capacity: min(p.Full(), maxInteger), window: windowOf(p), leased: leased(d),
+		slots: p.Kind == runtime.InFlight}
 	q.remain = max(0, min(d.Remaining, q.capacity))
 	switch wait := d.RetryIn(); {
 	case wait == runtime.Never:
@@ -163,8 +164,8 @@ func quotaOf(d *runtime.Decision) quota {
 	return q
 }
 
-// deniedFor returns how long a block or a penalty denies all requests for the key that need a token, with the jitter; a request of no
-// tokens is allowed meanwhile. It is 0 without either, and [runtime.Never] if it has no end.
+// deniedFor returns how long a block or a penalty denies all requests for the key that need a token, with the jitter; a
+// request of no tokens is allowed meanwhile. It is 0 without either, and [runtime.Never] if it has no end.
 func deniedFor(d *runtime.Decision) time.Duration {
 	switch wait := max(d.BlockedFor, d.PenaltyFor); wait {
 	case 0, runtime.Never:
@@ -177,9 +178,9 @@ func deniedFor(d *runtime.Decision) time.Duration {
 // leased reports whether a decision may be answered from a lease, and has the rest of the lease as the tokens left.
 func leased(d *runtime.Decision) bool { return d.Policy.Lease.Tokens > 0 && d.Allowed }
 
-// windowOf returns the time in which a quota of the capacity is granted, or 0 if it is not a whole number of seconds, or for slots. A
-// token bucket has no window: it is the time in which an empty one fills up, so that quota and window have the ratio of rate
-// and period.
+// windowOf returns the time in which a quota of the capacity is granted, or 0 if it is not a whole number of seconds, or for
+// slots. A token bucket has no window: it is the time in which an empty one fills up, so that quota and window have the
+// ratio of rate and period.
 func windowOf(p *runtime.Policy) int64 {
 	switch {
 	case p.Kind.Linear() && !p.Kind.Windowed():
@@ -190,8 +191,8 @@ func windowOf(p *runtime.Policy) int64 {
 	return int64(p.Period / time.Second)
 }
 
-// resetOf returns the time until the window ends or in which remain tokens accrue, and if remain is 0, the time until there is
-// a token.
+// resetOf returns the time until the window ends or in which remain tokens accrue, and if remain is 0, the time until there
+// is a token.
 func resetOf(d *runtime.Decision, remain int64) int64 {
 	p := d.Policy
 	switch {

@@ -8,7 +8,8 @@ import (
 )
 
 // forwardedFor returns the parameter for of each element of a line of the field Forwarded (RFC 7239), from left to right.
-// It is "" for an element without one, or with a parameter twice. A value need not be quoted, as many proxies write IPv6 addresses without quotes.
+// It is "" for an element without one, or with a parameter twice. A value need not be quoted, as many proxies write IPv6
+// addresses without quotes.
 //
 // A client can write the beginning of a line, but cannot hide what a proxy has added behind an open quote: the quote that
 // closes it is then one that the proxy has opened, and what follows it is an error.

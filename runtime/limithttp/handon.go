@@ -5,7 +5,8 @@ import (
 	"net/http"
 )
 
-// HandOn hands a value that the function of a route has loaded to the handler, which gets it by [Loaded], so that it is loaded once:
+// HandOn hands a value that the function of a route has loaded to the handler, which gets it by [Loaded], so that it is
+// loaded once:
 //
 //	perCustomer := h.Limit(func(r *http.Request) (limits.Item, error) {
 //		c, err := customerOf(r)
@@ -13,13 +14,14 @@ import (
 //		return limit.APICalls(c.ID, c.Plan), err
 //	})
 //
-// The request is that of the function, which calls HandOn before it returns. The handler has the value also if the request passes without a
-// limit, and Options.Deny and Options.OnError have it too. There is one value of each type: the last one.
+// The request is that of the function, which calls HandOn before it returns. The handler has the value also if the request
+// passes without a limit, and Options.Deny and Options.OnError have it too. There is one value of each type: the last one.
 func HandOn[T any](r *http.Request, value T) {
 	*r = *r.WithContext(&handed{r.Context(), loadedKey[T]{}, value})
 }
 
-// Loaded returns the value of a type that the function of a route has handed on with [HandOn], and false for another context.
+// Loaded returns the value of a type that the function of a route has handed on with [HandOn], and false for another
+// context.
 func Loaded[T any](ctx context.Context) (T, bool) {
 	value, ok := ctx.Value(loadedKey[T]{}).(T)
 	return value, ok
@@ -41,8 +43,8 @@ func (h *handed) Value(key any) any {
 	return h.Context.Value(key)
 }
 
-// handedOn returns the request for the handler, after a function that was called with r and the context before. The middleware around gave
-// r, and must not see it changed.
+// handedOn returns the request for the handler, after a function that was called with r and the context before. The
+// middleware around gave r, and must not see it changed.
 func handedOn(r *http.Request, before context.Context) *http.Request {
 	if _, ok := r.Context().(*handed); !ok {
 		return r

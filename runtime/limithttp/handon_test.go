@@ -21,8 +21,8 @@ type customer struct{ name string }
 
 type outermost struct{}
 
-// TestHandOn: a handler behind each kind of route has what the route's function has loaded, with HTTP/1.1 and HTTP/2, and middleware around
-// the route has its request as it was.
+// TestHandOn: a handler behind each kind of route has what the route's function has loaded, with HTTP/1.1 and HTTP/2, and
+// middleware around the route has its request as it was.
 func TestHandOn(t *testing.T) {
 	w := newWorld()
 	slots := w.limiter.Slots(&runtime.Policy{Name: "exports", Kind: runtime.InFlight, Slots: 1, Hold: time.Minute}, ada)

@@ -36,7 +36,8 @@ func routes(mux *http.ServeMux, h *limithttp.Binder, limit *limits.Limits, teamO
 LINES}
 `
 
-// loginTest is a test of the logins: right ones count for neither limit, and wrong ones for both, 5 of an address and 10 of a user.
+// loginTest is a test of the logins: right ones count for neither limit, and wrong ones for both, 5 of an address and 10 of
+// a user.
 const loginTest = `package lines
 
 import (

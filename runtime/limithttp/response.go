@@ -20,8 +20,8 @@ type response struct {
 	conn   *hijacked
 }
 
-// hijackable returns the writer with Hijack, and false if the connection cannot be hijacked, also not through the writers of other
-// middleware.
+// hijackable returns the writer with Hijack, and false if the connection cannot be hijacked, also not through the writers of
+// other middleware.
 func (w *response) hijackable() (http.ResponseWriter, bool) {
 	_, ok := ability.Of[http.Hijacker](w.ResponseWriter)
 	return hijackable{w}, ok

@@ -11,8 +11,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
-// Limit binds a limit: from returns the limit and the key of a request, nil for a request that passes without one, or an error, for
-// which the status is the one of [Error], 500 if it is a mistake of the program such as [runtime.ErrInvalidPlan], or 400.
+// Limit binds a limit: from returns the limit and the key of a request, nil for a request that passes without one, or an
+// error, for which the status is the one of [Error], 500 if it is a mistake of the program such as [runtime.ErrInvalidPlan],
+// or 400.
 func (b *Binder) Limit(from func(*http.Request) (limiter.Item, error)) *Route {
 	return b.Group(func(r *http.Request) (Take, error) {
 		item, err := from(r)
@@ -23,8 +24,8 @@ func (b *Binder) Limit(from func(*http.Request) (limiter.Item, error)) *Route {
 	})
 }
 
-// All binds several limits: tokens are taken from all of them or, if one denies, from none. Without an item, a request passes. See Limit
-// for from.
+// All binds several limits: tokens are taken from all of them or, if one denies, from none. Without an item, a request
+// passes. See Limit for from.
 func (b *Binder) All(from func(*http.Request) ([]limiter.Item, error)) *Route {
 	return b.Group(func(r *http.Request) (Take, error) {
 		items, err := from(r)
@@ -35,16 +36,18 @@ func (b *Binder) All(from func(*http.Request) ([]limiter.Item, error)) *Route {
 	})
 }
 
-// InFlight binds a limit in flight: a slot is held while the handler runs, and released when it returns or panics. For a connection
-// that the handler has hijacked, such as a WebSocket, it is held until that is closed, and the route returns only then. See Limit for from.
+// InFlight binds a limit in flight: a slot is held while the handler runs, and released when it returns or panics. For a
+// connection that the handler has hijacked, such as a WebSocket, it is held until that is closed, and the route returns only
+// then. See Limit for from.
 //
 //	exports := h.InFlight(func(r *http.Request) (limiter.SlotLimit, error) {
 //		org, err := orgOf(r)
 //		return limit.Exports(org), err
 //	})
 //
-// The context of the request that the handler gets ends with the cause [runtime.ErrSlotLost] if the slot is lost, because the store has
-// failed for longer than the hold: see [limiter.Slot.Do]. All and Group hold the slots of their items in the same way.
+// The context of the request that the handler gets ends with the cause [runtime.ErrSlotLost] if the slot is lost, because
+// the store has failed for longer than the hold: see [limiter.Slot.Do]. All and Group hold the slots of their items in the
+// same way.
 func (b *Binder) InFlight(from func(*http.Request) (limiter.SlotLimit, error)) *Route {
 	return b.Limit(func(r *http.Request) (limiter.Item, error) { return from(r) })
 }
@@ -53,8 +56,8 @@ func (b *Binder) take(items ...limiter.Item) Take {
 	return func(ctx context.Context) (limiter.Decisions, error) { return b.limits.All(ctx, items...) }
 }
 
-// Group binds a group of limits.yaml: from returns a function that calls the group's Allow, and returns the Decisions; nil for a request
-// that passes without limits.
+// Group binds a group of limits.yaml: from returns a function that calls the group's Allow, and returns the Decisions; nil
+// for a request that passes without limits.
 //
 //	h.Group(func(r *http.Request) (limithttp.Take, error) {
 //		team, err := teamOf(r)
@@ -75,21 +78,23 @@ type Route struct {
 	counts func(status int) bool
 }
 
-// CountWhen returns a route with the same limits, of which a request counts only if counts returns true for the status of its response:
+// CountWhen returns a route with the same limits, of which a request counts only if counts returns true for the status of
+// its response:
 //
 //	failed := h.Limit(loginsOf).CountWhen(func(status int) bool { return status == http.StatusUnauthorized })
 //
-// The tokens are taken before the handler runs, so that a burst of requests cannot pass together, and they are given back when it has
-// returned. So the fields of the response, and requests meanwhile, count them. A handler that panics before it has written a status has
-// 500, and a connection that it has hijacked 101. If the store fails, they stay taken, and Options.OnError gets the error. Tokens that the
-// handler has settled stay as they are. Slots are released anyway.
+// The tokens are taken before the handler runs, so that a burst of requests cannot pass together, and they are given back
+// when it has returned. So the fields of the response, and requests meanwhile, count them. A handler that panics before it
+// has written a status has 500, and a connection that it has hijacked 101. If the store fails, they stay taken, and
+// Options.OnError gets the error. Tokens that the handler has settled stay as they are. Slots are released anyway.
 func (rt *Route) CountWhen(counts func(status int) bool) *Route {
 	return &Route{rt.binder, rt.from, counts}
 }
 
 // Wrap returns a handler that takes the tokens of a request, and calls next if there are enough of them. Requests of every
-// method take tokens, HEAD and OPTIONS too. A limit that a route around this one has already taken for the request, from the same key and
-// as many tokens at least, is not taken again. Slots are held while next runs: see [Binder.InFlight]. The context of the request that next gets is one for [Settle].
+// method take tokens, HEAD and OPTIONS too. A limit that a route around this one has already taken for the request, from the
+// same key and as many tokens at least, is not taken again. Slots are held while next runs: see [Binder.InFlight]. The
+// context of the request that next gets is one for [Settle].
 func (rt *Route) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r, ds, err := rt.take(r)
@@ -155,7 +160,8 @@ func (p *passed) Value(key any) any {
 	return p.Context.Value(key)
 }
 
-// quotas appends the items of the fields for the routes that a request has passed, of which p is the innermost. p may be nil.
+// quotas appends the items of the fields for the routes that a request has passed, of which p is the innermost. p may be
+// nil.
 func (p *passed) quotas(all []quota) []quota {
 	if p == nil {
 		return all
@@ -165,8 +171,8 @@ func (p *passed) quotas(all []quota) []quota {
 	return p.binder.quotas(outer.quotas(all), ds)
 }
 
-// take returns the decisions on a request, none if it passes without limits, and the request with the values that the route's function
-// has handed on. The error has the status of a response.
+// take returns the decisions on a request, none if it passes without limits, and the request with the values that the
+// route's function has handed on. The error has the status of a response.
 func (rt *Route) take(r *http.Request) (*http.Request, limiter.Decisions, error) {
 	before := r.Context()
 	take, err := rt.from(r)

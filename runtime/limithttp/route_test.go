@@ -313,8 +313,8 @@ func (f failingStore) Do(context.Context, []runtime.Call) ([]runtime.Answer, err
 	return nil, f.err
 }
 
-// Package runtime decides the class of an error, also if it is wrapped, and if the limit is open: a mistake of the program is
-// answered with 500, logged, and has no Retry-After.
+// Package runtime decides the class of an error, also if it is wrapped, and if the limit is open: a mistake of the program
+// is answered with 500, logged, and has no Retry-After.
 func TestStatusFollowsTheClassOfAnError(t *testing.T) {
 	open := bucket()
 	open.OnError = runtime.FailOpen

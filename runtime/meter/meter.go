@@ -1,5 +1,5 @@
-// Package meter is the arithmetic of limits, for the generator, which reviews and simulates them. It may change with each version:
-// nothing but the generator of the same version may import it.
+// Package meter is the arithmetic of limits, for the generator, which reviews and simulates them. It may change with each
+// version: nothing but the generator of the same version may import it.
 package meter
 
 import (

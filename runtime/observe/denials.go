@@ -77,8 +77,8 @@ func denied(o *runtime.Observation) bool {
 	return o.Outcome == runtime.OutcomeDenied || o.Outcome == runtime.OutcomeShadowDenied
 }
 
-// DeniedPriority returns the name of the priority of a request that was denied, or "" if it was not, or has none. The names are those
-// of limits.yaml.
+// DeniedPriority returns the name of the priority of a request that was denied, or "" if it was not, or has none. The names
+// are those of limits.yaml.
 func DeniedPriority(o *runtime.Observation) string {
 	if o.Policy == nil || !denied(o) {
 		return ""

@@ -21,8 +21,8 @@ type LogOptions struct {
 
 // Log is an observer that writes at most one line per limit and second: the first failure or denial at once, and after a
 // second, in one line, the number of the others and the worst of them as an example. Failures are worse than denials, and
-// those worse than what shadow mode lets pass. Requests that are simply allowed are not logged. The attribute override is the
-// entry of the log of overrides that was in force for the example. Make it with NewLog.
+// those worse than what shadow mode lets pass. Requests that are simply allowed are not logged. The attribute override is
+// the entry of the log of overrides that was in force for the example. Make it with NewLog.
 type Log struct {
 	logger   *slog.Logger
 	secret   []byte
@@ -121,7 +121,8 @@ func gradeOf(o *runtime.Observation) grade {
 
 func (l *Log) exampleOf(o *runtime.Observation, g grade) example {
 	e := example{grade: g, outcome: o.Outcome}
-	e.attrs = append(e.attrs, slog.String("key", o.Fingerprint(l.secret)), slog.String("operation", Operation(o.Op)), slog.Int64("count", o.Count))
+	e.attrs = append(e.attrs, slog.String("key", o.Fingerprint(l.secret)), slog.String("operation", Operation(o.Op)),
+		slog.Int64("count", o.Count))
 	if entry, ok := o.Override(); ok {
 		e.attrs = append(e.attrs, slog.Int64("override", entry))
 	}
@@ -170,7 +171,8 @@ func (l *Log) Flush() {
 }
 
 func (l *Log) write(ctx context.Context, n line) {
-	attrs := append([]slog.Attr{slog.String("limit", n.limit), slog.String("outcome", n.worst.outcome.String())}, n.worst.attrs...)
+	attrs := append([]slog.Attr{slog.String("limit", n.limit), slog.String("outcome", n.worst.outcome.String())},
+		n.worst.attrs...)
 	var counts []slog.Attr
 	for _, outcome := range slices.Sorted(maps.Keys(n.counts)) {
 		counts = append(counts, slog.Int64(outcome.String(), n.counts[outcome]))

@@ -51,7 +51,8 @@ func (c *Counters) WriteText(w io.Writer) error {
 	}
 	for _, n := range all {
 		for _, percent := range slices.Sorted(maps.Keys(n.Warnings)) {
-			p.sample(Warnings.Prometheus(), strconv.FormatInt(n.Warnings[percent], 10), LabelLimit, n.Limit, LabelThreshold, strconv.Itoa(percent))
+			p.sample(Warnings.Prometheus(), strconv.FormatInt(n.Warnings[percent], 10), LabelLimit, n.Limit, LabelThreshold,
+				strconv.Itoa(percent))
 		}
 	}
 	if slices.ContainsFunc(all, func(n LimitCounts) bool { return len(n.DeniedPriorities) > 0 }) {
@@ -59,7 +60,8 @@ func (c *Counters) WriteText(w io.Writer) error {
 	}
 	for _, n := range all {
 		for _, class := range slices.Sorted(maps.Keys(n.DeniedPriorities)) {
-			p.sample(DeniedPriorities.Prometheus(), strconv.FormatInt(n.DeniedPriorities[class], 10), LabelLimit, n.Limit, LabelPriority, class)
+			p.sample(DeniedPriorities.Prometheus(), strconv.FormatInt(n.DeniedPriorities[class], 10), LabelLimit, n.Limit,
+				LabelPriority, class)
 		}
 	}
 	byLimit(Relaxed, func(n LimitCounts) int64 { return n.Relaxed })

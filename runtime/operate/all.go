@@ -19,8 +19,8 @@ type DoneIn struct {
 	// Key is the zero Key if the limit has no such key.
 	Key  runtime.Key
 	Done Done
-	// Err is why nothing was changed: the limit has another key, or no overrides, or nothing to end or to erase, or the store has
-	// failed. If Done has an entry, that was written before the store has failed.
+	// Err is why nothing was changed: the limit has another key, or no overrides, or nothing to end or to erase, or the store
+	// has failed. If Done has an entry, that was written before the store has failed.
 	Err error
 }
 
@@ -36,12 +36,13 @@ func (d DoneIn) Problem() string {
 	return nothing + strings.TrimPrefix(d.Err.Error(), nothing)
 }
 
-// ApplyAll makes a change, of which it sets the Limit and the Key, in every limit whose key has just these parts, by their names:
-// a user with the number 42 is not an organization with that number. An Erase is also of the stored keys that have these parts and
-// further ones, unless a key of more than [runtime.MaxKey] bytes was cut off before the end of one of these parts.
+// ApplyAll makes a change, of which it sets the Limit and the Key, in every limit whose key has just these parts, by their
+// names: a user with the number 42 is not an organization with that number. An Erase is also of the stored keys that have
+// these parts and further ones, unless a key of more than [runtime.MaxKey] bytes was cut off before the end of one of these
+// parts.
 //
-// It returns what it did in each limit of the catalog, so that none is left out silently, and goes on after an error in one of
-// them. The error is [ErrUsage] if no limit has such a key.
+// It returns what it did in each limit of the catalog, so that none is left out silently, and goes on after an error in one
+// of them. The error is [ErrUsage] if no limit has such a key.
 func (p Program) ApplyAll(ctx context.Context, c Change, parts []Part) (all []DoneIn, err error) {
 	found, err := p.keysOf(parts, c.Verb == Erase)
 	if err != nil {

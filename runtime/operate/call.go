@@ -131,8 +131,8 @@ func (c *call) limit() (*runtime.CatalogLimit, error) {
 	return c.program.limit(c.args[0])
 }
 
-// subject returns the limit and the key in the arguments, or the zero Key for -whole. The whole limit is never meant by a key
-// that is left out or empty, because a variable of the shell that is not set leaves just that.
+// subject returns the limit and the key in the arguments, or the zero Key for -whole. The whole limit is never meant by a
+// key that is left out or empty, because a variable of the shell that is not set leaves just that.
 func (c *call) subject() (l *runtime.CatalogLimit, key runtime.Key, err error) {
 	if l, err = c.limit(); err != nil {
 		return nil, key, err

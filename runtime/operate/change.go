@@ -229,7 +229,8 @@ func (p Program) policy(l *runtime.CatalogLimit, c *Change) (*runtime.Policy, er
 	const most = 2 * runtime.MaxTokens
 	switch of := all[0].Policy; {
 	case len(all) > 1:
-		return nil, usagef("%s depends on the plan: give the plan of the key as -plan %s", c.Limit, strings.Join(p.Catalog.Plans, ", -plan "))
+		return nil, usagef("%s depends on the plan: give the plan of the key as -plan %s", c.Limit,
+			strings.Join(p.Catalog.Plans, ", -plan "))
 	case of.Kind == runtime.InFlight:
 		return nil, usagef("%s is in flight: its slots are acquired and released by what runs; reset frees all slots of a key", c.Limit)
 	case c.Tokens < 1 || c.Tokens > most:
@@ -296,7 +297,8 @@ func (p Program) putInForce(ctx context.Context, l *runtime.CatalogLimit, c Chan
 		if c.Whole {
 			of = "the whole limit"
 		}
-		err = usageError{nothingToEnd(fmt.Sprintf("limit %q: there is nothing to end: neither %s of %s is in force", c.Limit, what, of))}
+		err = usageError{nothingToEnd(fmt.Sprintf("limit %q: there is nothing to end: neither %s of %s is in force",
+			c.Limit, what, of))}
 	case errors.Is(err, runtime.ErrInvalidOverride):
 		err = usageError{err}
 	}
@@ -311,7 +313,8 @@ func (n nothingToEnd) Error() string { return string(n) }
 func (nothingToEnd) Unwrap() error { return runtime.ErrNoOverride }
 
 // liftingModes are the modes that an override can have.
-var liftingModes = map[string]runtime.Mode{"": runtime.ModeEnforce, "shadow": runtime.ModeShadow, "off": runtime.ModeOff, "unlimited": runtime.ModeUnlimited}
+var liftingModes = map[string]runtime.Mode{"": runtime.ModeEnforce, "shadow": runtime.ModeShadow, "off": runtime.ModeOff,
+	"unlimited": runtime.ModeUnlimited}
 
 // override writes an override that ends at an instant.
 func (c *Change) override(ctx context.Context, of limiter.Overrides, p *runtime.Policy, until time.Time) (runtime.OverrideEntry, error) {

@@ -8,7 +8,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
-// Exception says what limits.yaml gives a key of a limit in place of its numbers, and why; "" for a key without an exception.
+// Exception says what limits.yaml gives a key of a limit in place of its numbers, and why; "" for a key without an
+// exception.
 func (p Program) Exception(l *runtime.CatalogLimit, key runtime.Key) string {
 	x, ok := l.Exception(key)
 	if !ok {

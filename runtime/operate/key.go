@@ -99,8 +99,8 @@ func (n numbers) by(p *runtime.Policy) runtime.Numbers {
 	return runtime.Numbers{Rate: n.rate, Capacity: n.capacity, MaxReserved: n.maxReserved}
 }
 
-// of returns the policy of a limit with the numbers. Without any, it is the policy with the most that callers can give, or, if they are
-// required, an error.
+// of returns the policy of a limit with the numbers. Without any, it is the policy with the most that callers can give, or,
+// if they are required, an error.
 func (n numbers) of(p *runtime.Policy, required bool) (*runtime.Policy, error) {
 	most := p.AtMost
 	switch {

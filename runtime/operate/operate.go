@@ -29,7 +29,8 @@
 // An override is neither a refill nor a penalty: tokens that were used stay used, and a key whose capacity is raised by 100
 // has 100 more at once. The one exception is the end of a fixed window: at the first request after it, what the key lacks
 // beyond the capacity and maxReserved then in force is forgotten. If a limit carries use into the next window, because its
-// capacity is above its rate, an override to smaller numbers at that moment gives tokens back, which stay given when it ends.
+// capacity is above its rate, an override to smaller numbers at that moment gives tokens back, which stay given when it
+// ends.
 package operate
 
 import (

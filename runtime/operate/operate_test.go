@@ -99,7 +99,8 @@ func image(t *testing.T, c *runtime.Catalog, store *memstore.Store) (rows, entri
 var writing = map[string]bool{"grant": true, "take": true, "reset": true, "erase": true, "block": true, "unblock": true, "override": true, "end": true}
 
 // Each line of a transcript that begins with $ is a command, and what follows is its output and exit code. A command that
-// fails must write nothing, and one that writes must leave one entry in the log, or with -all one for each limit, with its reason and author.
+// fails must write nothing, and one that writes must leave one entry in the log, or with -all one for each limit, with its
+// reason and author.
 func TestTranscripts(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -671,7 +672,8 @@ func (s rekeyed) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer
 	return []runtime.Answer{{Err: stored.Refuses(own)}}, nil
 }
 
-// A limit of the program whose counts are under another key is not one of another program, and its error does not hide the others.
+// A limit of the program whose counts are under another key is not one of another program, and its error does not hide the
+// others.
 func TestTopOfALimitWithAnotherKey(t *testing.T) {
 	c := &runtime.Catalog{}
 	for _, name := range []string{"login", "visit"} {

@@ -63,7 +63,8 @@ func (c *call) top() error {
 		}
 	}
 	for _, r := range others {
-		note += printable.Line(fmt.Sprintf("Not a limit of this program: %s, of %s", r.Limit, cmp.Or(r.Owner, "an unknown owner"))) + "\n"
+		note += printable.Line(fmt.Sprintf("Not a limit of this program: %s, of %s", r.Limit,
+			cmp.Or(r.Owner, "an unknown owner"))) + "\n"
 	}
 	if len(busiest) == 0 {
 		_, err := fmt.Fprintf(c.out, "No key has used any tokens.\n%s", note)
@@ -176,7 +177,8 @@ func (c *call) holders(p *runtime.Policy, key runtime.Key) ([]meter.Holder, erro
 	return meter.Holders(p, rows, at), err
 }
 
-// Words says what a key has by the policy in force: "8 of 10 left, full after 12s", or "2 of 5 slots in use, all free after 40s".
+// Words says what a key has by the policy in force: "8 of 10 left, full after 12s", or "2 of 5 slots in use, all free after
+// 40s".
 func Words(p *runtime.Policy, b runtime.Balance) string {
 	line := b.String()
 	switch {
@@ -261,7 +263,8 @@ func (c *call) log() error {
 	return err
 }
 
-// penalties returns a line for each penalty in force, which the log does not have: of a key, or without one of all keys of the limit.
+// penalties returns a line for each penalty in force, which the log does not have: of a key, or without one of all keys of
+// the limit.
 func (c *call) penalties(l *runtime.CatalogLimit, key ...string) (lines string, err error) {
 	found, err := c.program.Penalized(c.ctx, l, key...)
 	for _, k := range found {
@@ -358,7 +361,8 @@ func shownKey(key string) string {
 	return QuoteKey(key)
 }
 
-// printLog prints the log of a key and of the whole limit, and the blocks and overrides in force, as far as the store has them.
+// printLog prints the log of a key and of the whole limit, and the blocks and overrides in force, as far as the store has
+// them.
 func (c *call) printLog(l *runtime.CatalogLimit, key string) error {
 	entries, err := c.program.History(c.ctx, l.Name, key)
 	if err != nil {

@@ -69,10 +69,11 @@ type UsedQuery struct {
 	Most, Pages int
 }
 
-// Busiest returns the busiest keys of a limit. It reads its rows page by page. If the store keeps overrides, each key is read
-// by the override in force for it. A limit that depends on the plan is otherwise read by the smallest one that counts, or by
-// the given one, because the table does not have the plan of a key. Limits that count nothing have no busy keys, and keys whose override lifts the limit are
-// left out. The error is [runtime.ErrForeignCounts] if the rows of that name are of another program.
+// Busiest returns the busiest keys of a limit. It reads its rows page by page. If the store keeps overrides, each key is
+// read by the override in force for it. A limit that depends on the plan is otherwise read by the smallest one that counts,
+// or by the given one, because the table does not have the plan of a key. Limits that count nothing have no busy keys, and
+// keys whose override lifts the limit are left out. The error is [runtime.ErrForeignCounts] if the rows of that name are of
+// another program.
 func (p Program) Busiest(ctx context.Context, q UsedQuery) (used Used, err error) {
 	all, err := p.Policies(q.Limit, q.Plan)
 	if err == nil {
@@ -295,8 +296,8 @@ func (k *PenalizedKey) String() string {
 }
 
 // Penalized returns the penalties in force of a limit, of one key, or without one of all keys: a log does not have them. It
-// reads the rows of the limit, and returns nothing if the limit has no penalties, the store cannot list its rows, or they are of another
-// program.
+// reads the rows of the limit, and returns nothing if the limit has no penalties, the store cannot list its rows, or they
+// are of another program.
 func (p Program) Penalized(ctx context.Context, l *runtime.CatalogLimit, key ...string) (found []PenalizedKey, err error) {
 	i := slices.IndexFunc(l.Policies, (*runtime.Policy).Penalizes)
 	if _, lists := ability.Of[runtime.RowLister](p.Store); i < 0 || !lists {
@@ -413,8 +414,8 @@ func (r *rowReader) rows(ctx context.Context, after runtime.Row) iter.Seq[runtim
 // FoundKey is a key of a limit, as it is stored.
 type FoundKey struct{ Limit, Key string }
 
-// Who returns the keys of limits that have a fingerprint under the Secret; see [runtime.Fingerprint]. It reads the rows of the
-// limits page by page, and the log of overrides, which has keys that are blocked and have no row. If pages is not 0, it
+// Who returns the keys of limits that have a fingerprint under the Secret; see [runtime.Fingerprint]. It reads the rows of
+// the limits page by page, and the log of overrides, which has keys that are blocked and have no row. If pages is not 0, it
 // reads at most that many pages of each, and more reports whether there are others. A key that has neither a row nor an
 // entry, because it was full and has been swept, is not found. If none of the limits has overrides, the log is optional.
 func (p Program) Who(ctx context.Context, limits []runtime.CatalogLimit, fingerprint string, pages int) (found []FoundKey, more bool, err error) {
@@ -427,7 +428,8 @@ func (p Program) Who(ctx context.Context, limits []runtime.CatalogLimit, fingerp
 	return found, more, err
 }
 
-// eachKey calls f for the keys of limits: for those of their rows, and then for those of the log, which may be the same ones.
+// eachKey calls f for the keys of limits: for those of their rows, and then for those of the log, which may be the same
+// ones.
 func (p Program) eachKey(ctx context.Context, limits []runtime.CatalogLimit, pages int, f func(limit, key string)) (more bool, err error) {
 	searched, overridable := map[string]bool{}, false
 	for _, l := range limits {
@@ -500,7 +502,8 @@ func (p Program) Log(ctx context.Context, q LogQuery) (entries []runtime.Overrid
 	_, err = p.eachEntry(ctx, 0, func(e runtime.OverrideEntry) {
 		key, of := q.Keys[e.Limit]
 		switch {
-		case q.Keys != nil && (!of || key != e.Key), q.Author != "" && q.Author != e.Author, e.At.Before(q.Since), q.Before > 0 && e.ID >= q.Before:
+		case q.Keys != nil && (!of || key != e.Key), q.Author != "" && q.Author != e.Author, e.At.Before(q.Since),
+			q.Before > 0 && e.ID >= q.Before:
 			return
 		}
 		if entries = append(entries, e); len(entries) > 2*q.Most {

@@ -98,9 +98,11 @@ func New(o Options) (*Observer, error) {
 		o.MeterProvider = otel.GetMeterProvider()
 	}
 	denials := observe.NewDenials(observe.Options{Policies: o.Policies, Secret: o.Secret})
-	observer := &Observer{options: o, denials: denials, limits: map[string]*attributes{}, operations: map[runtime.Op]metric.MeasurementOption{}}
+	observer := &Observer{options: o, denials: denials, limits: map[string]*attributes{},
+		operations: map[runtime.Op]metric.MeasurementOption{}}
 	for _, op := range observe.Operations() {
-		observer.operations[op] = metric.WithAttributeSet(attribute.NewSet(attribute.String(observe.LabelOperation, observe.Operation(op))))
+		observer.operations[op] = metric.WithAttributeSet(attribute.NewSet(attribute.String(observe.LabelOperation,
+			observe.Operation(op))))
 	}
 	if err := observer.register(o.MeterProvider.Meter(Scope)); err != nil {
 		return nil, err

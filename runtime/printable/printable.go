@@ -138,7 +138,8 @@ func Code(text string) string {
 	return "<code>" + out.String() + "</code>"
 }
 
-var proseEscapes = strings.NewReplacer(`\`, `\\`, "<", "&lt;", "*", `\*`, "_", `\_`, "`", "\\`", "|", `\|`, "[", `\[`, "~", `\~`)
+var proseEscapes = strings.NewReplacer(`\`, `\\`, "<", "&lt;", "*", `\*`, "_", `\_`, "`", "\\`", "|", `\|`,
+	"[", `\[`, "~", `\~`)
 
 // Prose returns a sentence on one line in which Markdown finds no markup. The sentence must be ours: it may contain names
 // of limits and of Go methods, but @names and #numbers would become links.

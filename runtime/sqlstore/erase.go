@@ -14,9 +14,9 @@ var (
 	_ runtime.Eraser = (*callerTxStore)(nil)
 )
 
-// Erase implements [runtime.Eraser], in one transaction. If ctx has no deadline, it takes at most [Timeout]. The database user
-// needs UPDATE on the log of overrides, once that has an entry of the key. Processes read the log again as they do for any new
-// entry: see [Options.OverridesEvery].
+// Erase implements [runtime.Eraser], in one transaction. If ctx has no deadline, it takes at most [Timeout]. The database
+// user needs UPDATE on the log of overrides, once that has an entry of the key. Processes read the log again as they do for
+// any new entry: see [Options.OverridesEvery].
 func (s *Store) Erase(ctx context.Context, limit, key string, why runtime.OverrideEnd) (runtime.Erased, error) {
 	if err := s.usable(); err != nil {
 		return runtime.Erased{}, err

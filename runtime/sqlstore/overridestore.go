@@ -14,7 +14,8 @@ var (
 	_ override.Reader = (*callerTxStore)(nil)
 )
 
-// OverrideView returns the overrides in force, as this process has read them. It reads the log every [Options.OverridesEvery].
+// OverrideView returns the overrides in force, as this process has read them. It reads the log every
+// [Options.OverridesEvery].
 func (s *Store) OverrideView() *override.View {
 	if s.usable() != nil {
 		// Its first read returns the error.

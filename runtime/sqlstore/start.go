@@ -12,8 +12,9 @@ import (
 // sweepInterval is how often a store that was started sweeps.
 const sweepInterval = time.Hour
 
-// Start calls [Store.Migrate] and [Store.Ready] for the limits of a program, and returns their error. If there is none, the store
-// is swept once an hour from then on until it is closed; ctx ends only the two calls. Call Start once, when the program starts:
+// Start calls [Store.Migrate] and [Store.Ready] for the limits of a program, and returns their error. If there is none, the
+// store is swept once an hour from then on until it is closed; ctx ends only the two calls. Call Start once, when the
+// program starts:
 //
 //	store, err := sqlstore.New(db, dialect.Postgres, sqlstore.Options{})
 //	if err == nil {
@@ -21,8 +22,9 @@ const sweepInterval = time.Hour
 //	}
 //
 // Start logs with [log/slog] what stops no call: as warnings the [runtime.ErrUnusedOverrides] of Ready and the mode of
-// limiter.Mode, also of a limiter that is made later, and as an error a sweep that failed. Call Migrate, Ready and [Store.SweepEvery] yourself if you
-// need another interval, if the database user must not delete, or if there are hundreds of processes, of which one can sweep for all.
+// limiter.Mode, also of a limiter that is made later, and as an error a sweep that failed. Call Migrate, Ready and
+// [Store.SweepEvery] yourself if you need another interval, if the database user must not delete, or if there are hundreds
+// of processes, of which one can sweep for all.
 func (s *Store) Start(ctx context.Context, policies ...*runtime.Policy) error {
 	err := s.Migrate(ctx, policies...)
 	if err == nil {

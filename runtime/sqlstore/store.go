@@ -10,23 +10,26 @@
 //
 // # The model
 //
-// A [Store] is a database, a [dialect.Dialect] and a table. The first call of a limit is compared with what is registered of it, see
-// below. A call then passes through leases, the deny cache and group commit, in
-// which calls that arrive while a transaction is in flight share the next one, and a call that arrives alone runs in the
-// goroutine of its caller. The remaining calls are a batch for the database.
-// The batch is decided in the same way on every database: plain takes by one statement that decides and writes in a round trip, and
-// what it cannot decide, in the end, by a transaction that reads and locks the rows in one order, decides in Go, writes the changes
-// and commits. The ways between them, each for what it makes cheaper, stand in the table of strategies of package decide.
+// A [Store] is a database, a [dialect.Dialect] and a table. The first call of a limit is compared with what is registered of
+// it, see below. A call then passes through leases, the deny cache and group commit, in which calls that arrive while a
+// transaction is in flight share the next one, and a call that arrives alone runs in the goroutine of its caller. The
+// remaining calls are a batch for the database. The batch is decided in the same way on every database: plain takes by one
+// statement that decides and writes in a round trip, and what it cannot decide, in the end, by a transaction that reads and
+// locks the rows in one order, decides in Go, writes the changes and commits. The ways between them, each for what it makes
+// cheaper, stand in the table of strategies of package decide.
 //
-// The statements of a dialect are data: texts, with the few functions that only this database needs, such as decoding the insert id in
-// which MySQL returns the result of an upsert. Package internal/fault has the error codes of each database with their meaning. A statement takes one row as parameters, and several rows as one JSON parameter, as one list per column or, on Vitess, as literals.
+// The statements of a dialect are data: texts, with the few functions that only this database needs, such as decoding the
+// insert id in which MySQL returns the result of an upsert. Package internal/fault has the error codes of each database with
+// their meaning. A statement takes one row as parameters, and several rows as one JSON parameter, as one list per column or,
+// on Vitess, as literals.
 //
 // WithTx runs the same statements in a transaction of the caller. The store then neither retries nor commits, and
 // a conflict with another transaction is a [RetryTxError].
 //
 // On Postgres the store prepares no statements, so that it works behind a pooler that sends each transaction to another
 // session of the server; see [dialect.Postgres] for the settings of drivers and poolers. On MySQL, MariaDB and SQLite each
-// statement is prepared when it is first used, except that on MySQL a take from several rows is sent as text. On Vitess all are.
+// statement is prepared when it is first used, except that on MySQL a take from several rows is sent as text. On Vitess all
+// are.
 //
 // Before its first use, the table is compared with the dialect's requirements: without its primary key, for example,
 // it could hold two rows for one key. An error that is caused by the deployment says how to fix it, and wraps the
@@ -34,21 +37,22 @@
 //
 // # Overrides
 //
-// Limits with overrides need a second table, see [dialect.OverridesTable], which Migrate creates if it gets their policies. It is
-// a log: rows are added and not changed, but to erase a key (see [Store.Erase]), the newest of a key is in force, and an id is one more than the one before in the order
-// of commits. So a process finds what is new by the last id that it has read. It does so when the first such limit is used, and then
-// once per [Options.OverridesEvery], outside of decisions. On a cluster or a replica, a row is in force where it has arrived.
+// Limits with overrides need a second table, see [dialect.OverridesTable], which Migrate creates if it gets their policies.
+// It is a log: rows are added and not changed, but to erase a key (see [Store.Erase]), the newest of a key is in force, and
+// an id is one more than the one before in the order of commits. So a process finds what is new by the last id that it has
+// read. It does so when the first such limit is used, and then once per [Options.OverridesEvery], outside of decisions. On a
+// cluster or a replica, a row is in force where it has arrived.
 //
 // Sweep deletes rows that are no longer needed; see [Options.KeepOverrides]. Do not update rows, and do not delete the
 // newest ones: a process that finds fewer rows than it has read reads all of them again. To end entries, append others.
 //
 // # Registrations
 //
-// A third table, see [dialect.RegistryTable], says whose the limits are: their owner, the types of their keys and the format of
-// their rows. Migrate writes it, and the first use of a limit is compared with it. A call of a limit that belongs to another
-// program, that had another key, or whose rows a newer version has written, is refused with an error that wraps
-// [runtime.ErrForeignCounts], names both sides and says what to do; calls of other limits go on. Ready reports the same when the
-// program starts. Use [Options].Owner to share limits between programs, [Options].Table to keep programs apart, and
+// A third table, see [dialect.RegistryTable], says whose the limits are: their owner, the types of their keys and the format
+// of their rows. Migrate writes it, and the first use of a limit is compared with it. A call of a limit that belongs to
+// another program, that had another key, or whose rows a newer version has written, is refused with an error that wraps
+// [runtime.ErrForeignCounts], names both sides and says what to do; calls of other limits go on. Ready reports the same when
+// the program starts. Use [Options].Owner to share limits between programs, [Options].Table to keep programs apart, and
 // [Store.Adopt] when one has taken the place of the other.
 //
 // # Durability
@@ -68,9 +72,10 @@
 //
 // # Time
 //
-// The time is the database's clock, measured every 30 seconds, so that hosts need not agree. It is off by at most half of the
-// round trip of the measurement, and 0.2 ms for each second since; a measurement whose packets are late does not replace a better
-// one. If the database's clock is set, or another server takes its place, calls go by the old clock until the next measurement.
+// The time is the database's clock, measured every 30 seconds, so that hosts need not agree. It is off by at most half of
+// the round trip of the measurement, and 0.2 ms for each second since; a measurement whose packets are late does not replace
+// a better one. If the database's clock is set, or another server takes its place, calls go by the old clock until the next
+// measurement.
 //
 // # When the database does not respond
 //
@@ -219,7 +224,8 @@ func NewInside(db *sql.DB, o Options, in inside.Options) (*Store, error) {
 		var across func() *group.Store
 		if o.TwoPhase {
 			across = func() *group.Store {
-				return group.New(decide.Across{Engine: s.engine, Places: places}, group.Options{Batch: o.Batch, Undelivered: s.undoer.undelivered})
+				return group.New(decide.Across{Engine: s.engine, Places: places},
+					group.Options{Batch: o.Batch, Undelivered: s.undoer.undelivered})
 			}
 		}
 		s.group = lane.New(places, func() *group.Store { return s.newGroup(grouping) }, across)

@@ -13,18 +13,18 @@ import (
 
 // Sweep deletes the rows of the policies that have been full for an hour, so that they are not needed, and returns how
 // many it deleted. It reads the table page by page, and deletes those of a page by one statement; rows that are used
-// meanwhile stay. After each page it pauses for as long as the page took, so that half of the time is for calls; nine times as long in a file of
-// package sqlite, where calls wait for the page. If ctx has no deadline, each page takes at most [Timeout].
-// Run it now and then, from any one process. Rows of other policies stay.
+// meanwhile stay. After each page it pauses for as long as the page took, so that half of the time is for calls; nine times
+// as long in a file of package sqlite, where calls wait for the page. If ctx has no deadline, each page takes at most
+// [Timeout]. Run it now and then, from any one process. Rows of other policies stay.
 //
 // Sweep also deletes the entries of the log of overrides that ended, or were replaced, longer ago than
 // [Options.KeepOverrides]; they are not in its result. If the database user lacks the privilege to delete them, the error
 // says so after everything else was swept.
 //
-// Sweep goes by the store's clock, but does not believe a jump ahead of more than a minute since the store was prepared until a sweep at
-// least an hour later finds it again, by the monotonic clock of this process. It then sweeps as if the clock had not jumped. So a clock
-// that is set ahead by mistake, and back, costs no count. A program that does nothing but one sweep cannot notice a jump before it. An
-// [Options.Clock] is believed at once.
+// Sweep goes by the store's clock, but does not believe a jump ahead of more than a minute since the store was prepared
+// until a sweep at least an hour later finds it again, by the monotonic clock of this process. It then sweeps as if the
+// clock had not jumped. So a clock that is set ahead by mistake, and back, costs no count. A program that does nothing but
+// one sweep cannot notice a jump before it. An [Options.Clock] is believed at once.
 //
 // The policies must be those of every process that uses the table: the store does not know that another process
 // runs a larger limit of the same name, for which the row is not full. While a deploy raises a capacity or
@@ -94,10 +94,10 @@ func (s *Store) SweepEvery(ctx context.Context, interval time.Duration, report f
 
 // Forget deletes all rows of a limit that no longer exists, which Sweep keeps because it has no policy for them, and returns
 // how many it deleted. The policies are those in use, such as the generated Policies: if one of them has the name, the
-// error is [runtime.ErrInUse], and if the limit is registered for an owner that none of them has, [runtime.ErrForeignCounts];
-// nothing is deleted then. Rows are deleted page by page; if ctx has no deadline, each page
-// takes at most [Timeout]. It also ends the limit's blocks and overrides in force, whose entries stay in the log. Call it when
-// no process has the limit any more: rows that are written meanwhile may stay.
+// error is [runtime.ErrInUse], and if the limit is registered for an owner that none of them has,
+// [runtime.ErrForeignCounts]; nothing is deleted then. Rows are deleted page by page; if ctx has no deadline, each page
+// takes at most [Timeout]. It also ends the limit's blocks and overrides in force, whose entries stay in the log. Call it
+// when no process has the limit any more: rows that are written meanwhile may stay.
 func (s *Store) Forget(ctx context.Context, name string, policies ...*runtime.Policy) (deleted int, err error) {
 	if err := s.usable(); err != nil {
 		return 0, err

@@ -22,8 +22,9 @@ import (
 // commit succeeds. So connect with interpolateParams=true there, without which calls return an error, and prepare no
 // statements in the transaction.
 //
-// On Vitess, a transaction that has lasted longer than transaction_timeout is rolled back, and its next statement fails. A statement after
-// that one would begin another transaction, which then commits without the first part: after an error, roll back.
+// On Vitess, a transaction that has lasted longer than transaction_timeout is rolled back, and its next statement fails. A
+// statement after that one would begin another transaction, which then commits without the first part: after an error, roll
+// back.
 func (s *Store) WithTx(tx runtime.Tx) runtime.Store { return &callerTxStore{s, tx} }
 
 // WithConn implements [runtime.TxStore]. Each call begins with a statement by which the database says whether a
@@ -94,8 +95,8 @@ func guarded[T any](ctx context.Context, t *callerTxStore, request func(ctx cont
 	return did, nil
 }
 
-// locate finds the tables. A vtgate would make each shard that it reads meanwhile a part of the transaction, so that another connection
-// does it there, which checks them too.
+// locate finds the tables. A vtgate would make each shard that it reads meanwhile a part of the transaction, so that another
+// connection does it there, which checks them too.
 func (t *callerTxStore) locate(ctx context.Context) error {
 	if t.mayBeSharded() {
 		_, err := t.store.prepared.PrepareRetrying(ctx)
@@ -106,7 +107,8 @@ func (t *callerTxStore) locate(ctx context.Context) error {
 
 func (t *callerTxStore) mayBeSharded() bool { return t.store.server.Dialect.Keyspaces != "" }
 
-// reads returns the transaction for reads of settings and the clock, or the pool if that would make a shard a part of the transaction.
+// reads returns the transaction for reads of settings and the clock, or the pool if that would make a shard a part of the
+// transaction.
 func (t *callerTxStore) reads() conn.Querier {
 	if t.mayBeSharded() {
 		return t.store.server.DB
@@ -186,8 +188,8 @@ func (t *callerTxStore) decideAdmitted(ctx context.Context, calls []runtime.Call
 //
 // While a store in db waits for a database that does not respond, so does RunInTx, before it begins a transaction.
 //
-// If ctx has no deadline, the transaction is begun within [Timeout], and committed or rolled back within another one, also on a
-// connection that does not respond. Each call of a store in it is bounded in the same way, and the statements of fn by
+// If ctx has no deadline, the transaction is begun within [Timeout], and committed or rolled back within another one, also
+// on a connection that does not respond. Each call of a store in it is bounded in the same way, and the statements of fn by
 // the contexts that fn gives them.
 //
 // The error comes from fn, the commit or ctx. If fn returns an error, the transaction is rolled back. If ctx ends

@@ -12,9 +12,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 )
 
-// undoer releases slots and cancels reservations of callers that have got an error, or have gone, together with all that the same call
-// has taken: the slots would be held until their hold ends, and the reservations be a debt. Plain tokens stay taken: most callers
-// that have gone are clients that have given up in an overload, which must not cause more writes.
+// undoer releases slots and cancels reservations of callers that have got an error, or have gone, together with all that the
+// same call has taken: the slots would be held until their hold ends, and the reservations be a debt. Plain tokens stay
+// taken: most callers that have gone are clients that have given up in an overload, which must not cause more writes.
 type undoer struct {
 	store runtime.Store
 
@@ -49,14 +49,14 @@ func (u *undoer) undelivered(calls []runtime.Call, answers []runtime.Answer) {
 	u.add(calls, answers, func(q *runtime.Request) bool { return q.Reserve || q.Acquires() }, true)
 }
 
-// unknown frees the slots that calls may have acquired: these would be the answers, but whether they were written is not known. A
-// Release cannot free the slots of others, while a refund without a take would give back tokens of others.
+// unknown frees the slots that calls may have acquired: these would be the answers, but whether they were written is not
+// known. A Release cannot free the slots of others, while a refund without a take would give back tokens of others.
 func (u *undoer) unknown(calls []runtime.Call, answers []runtime.Answer) {
 	u.add(calls, answers, (*runtime.Request).Acquires, false)
 }
 
-// add gives back what the calls have taken that have a request which holds something. Tokens are refunded only if it is certain that
-// they were taken.
+// add gives back what the calls have taken that have a request which holds something. Tokens are refunded only if it is
+// certain that they were taken.
 func (u *undoer) add(calls []runtime.Call, answers []runtime.Answer, holds func(*runtime.Request) bool, certain bool) {
 	var all []undo
 	for i, a := range answers {

@@ -39,7 +39,8 @@ var (
 	goneWindow  = runtime.Policy{Name: "window", Kind: runtime.SlidingWindow, Rate: 10, Period: 1000 * time.Hour, Capacity: 10}
 )
 
-// goneCaller is a caller of a verb, who may be gone before the answer. If it gets an answer, it gives back the tokens or slots itself.
+// goneCaller is a caller of a verb, who may be gone before the answer. If it gets an answer, it gives back the tokens or
+// slots itself.
 type goneCaller struct {
 	*testing.T
 	*limiter.Limiter
@@ -136,8 +137,8 @@ var goneVerbs = map[string]func(c goneCaller, ctx context.Context) error{
 	},
 }
 
-// Whatever a caller holds, by whatever verb, and whenever its context ends before the answer, is given back, and so it is when the
-// backend answers a batch that was given up.
+// Whatever a caller holds, by whatever verb, and whenever its context ends before the answer, is given back, and so it is
+// when the backend answers a batch that was given up.
 func TestNothingIsHeldForACallerThatHasGone(t *testing.T) {
 	for name, takes := range map[string]struct{ before, after time.Duration }{
 		"before execution": {200 * time.Millisecond, 0},

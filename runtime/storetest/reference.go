@@ -194,8 +194,8 @@ func (c *comparison) step(step int) {
 	}
 }
 
-// cached compares the tokens and the waits of a cached denial with those that there are now, and then sets them to these: see
-// [runtime.Decision.Remaining] for where tokens that have come back since may be missing.
+// cached compares the tokens and the waits of a cached denial with those that there are now, and then sets them to these:
+// see [runtime.Decision.Remaining] for where tokens that have come back since may be missing.
 func (c *comparison) cached(step int, p *runtime.Policy, d *runtime.Decision, now runtime.Decision) {
 	exact := p.Kind == runtime.FixedWindow || p.Kind == runtime.TokenBucket && p.Shards <= 1
 	low, high := now.Value-d.Value, now.Remaining-d.Remaining

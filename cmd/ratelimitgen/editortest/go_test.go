@@ -58,8 +58,8 @@ func app(t *testing.T) string {
 // typed returns the program with a line inserted.
 func typed(line string) string { return strings.Replace(program, "LINE", line, 1) }
 
-// The completions after limits. are the limits, the groups, All, PeekAll, ReserveAll, WithConn and WithTx, each with its doc in the generated
-// code.
+// The completions after limits. are the limits, the groups, All, PeekAll, ReserveAll, WithConn and WithTx, each with its doc
+// in the generated code.
 func TestGoCompletesLimits(t *testing.T) {
 	folder := app(t)
 	offered := startGo(t, folder).open(filepath.Join(folder, "main.go"), "go", typed("limits."+cursor)).complete()

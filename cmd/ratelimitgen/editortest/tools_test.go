@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// goServer is at a version with which these tests have passed. The lockfiles in the folder npm have those of the packages of npm.
+// goServer is at a version with which these tests have passed. The lockfiles in the folder npm have those of the packages of
+// npm.
 const goServer = "golang.org/x/tools/gopls@v0.23.0"
 
 //go:embed npm

@@ -376,8 +376,8 @@ func TestPageFitsItsWidth(t *testing.T) {
 	}
 }
 
-// A link opens the limit that it leads to, also if there are too many to be open at first. Its drawings and its playground are unpacked
-// then, and those of no other limit.
+// A link opens the limit that it leads to, also if there are too many to be open at first. Its drawings and its playground
+// are unpacked then, and those of no other limit.
 func TestLinksOpenLimits(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("version: 1\nlimits:\n")

@@ -41,8 +41,8 @@ func main() {
 }
 `
 
-// The commands of a release, word for word, in a clone of the last commit. A program of a user then requires the modules from a
-// proxy that has nothing but what the tags have.
+// The commands of a release, word for word, in a clone of the last commit. A program of a user then requires the modules
+// from a proxy that has nothing but what the tags have.
 func TestRelease(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, ".github", "CONTRIBUTING.md"))
 	require.NoError(t, err)

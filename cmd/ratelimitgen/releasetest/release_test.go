@@ -104,8 +104,8 @@ func (p proxy) add(t *testing.T, m module.Version, goMod []byte, archived func(i
 	})
 }
 
-// publish publishes the root module, made of the tracked files as a proxy makes it from a tag, and returns the environment of
-// its users.
+// publish publishes the root module, made of the tracked files as a proxy makes it from a tag, and returns the environment
+// of its users.
 func publish(t *testing.T) (environment []string) {
 	t.Helper()
 	p, environment := newProxy(t)

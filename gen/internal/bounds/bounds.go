@@ -27,8 +27,8 @@ import (
 // by the windows between the reservation and then. A lease ends with its window and changes nothing. For first use, see
 // [Envelope.firstUse]; for sliding windows, see [Envelope.sliding].
 //
-// In flight: at one instant at most the slots are held. How many slots are acquired in a longer interval has no bound, because a
-// slot that is released is free at once.
+// In flight: at one instant at most the slots are held. How many slots are acquired in a longer interval has no bound,
+// because a slot that is released is free at once.
 //
 // For a precise sliding window, the last instant of an interval is not included unless it is also the first: there, the
 // tokens taken at the first instant of a period are available again.
@@ -37,8 +37,8 @@ func Within(p *runtime.Policy, t time.Duration) int64 {
 	return e.Within(t)
 }
 
-// Envelope is [Within] of a policy as a function of the length, for callers that need it at many lengths: what does not depend on the
-// length is calculated once.
+// Envelope is [Within] of a policy as a function of the length, for callers that need it at many lengths: what does not
+// depend on the length is calculated once.
 type Envelope struct {
 	*runtime.Policy
 	rule meter.Rule
@@ -66,7 +66,8 @@ func EnvelopeOf(p *runtime.Policy) Envelope {
 
 // unbounded reports whether there is no bound.
 func (e *Envelope) unbounded() bool {
-	return e.MaxReserved == runtime.Unbounded || e.Mode == runtime.ModeUnlimited || e.AtMost.Unlimited || e.Inside().CountsOnly()
+	return e.MaxReserved == runtime.Unbounded || e.Mode == runtime.ModeUnlimited || e.AtMost.Unlimited ||
+		e.Inside().CountsOnly()
 }
 
 // constant reports whether all intervals have the same bound: none, or 0.
@@ -193,8 +194,8 @@ func (e *Envelope) sliding(t int64) int64 {
 	return add(sum, e.left(used, last))
 }
 
-// windows returns how many tokens each window of [Envelope.sliding] uses, up to where the amounts repeat with a cycle of one or two,
-// which is soon.
+// windows returns how many tokens each window of [Envelope.sliding] uses, up to where the amounts repeat with a cycle of one
+// or two, which is soon.
 func (e *Envelope) windows() []int64 {
 	used, last := []int64{e.Rate}, int64(e.Period)-1
 	for {

@@ -152,7 +152,8 @@ func (s search) lend(next map[position]int64, at position, used int64, now, firs
 	}
 }
 
-// withoutTotal returns a state without the total of a linear kind, so that the positions of different histories are the same.
+// withoutTotal returns a state without the total of a linear kind, so that the positions of different histories are the
+// same.
 func (s search) withoutTotal(state runtime.State) runtime.State {
 	if s.rule.Kind.Linear() {
 		state.Prev = 0
@@ -238,8 +239,8 @@ func TestWithinIsReachedAndNeverExceeded(t *testing.T) {
 	}
 }
 
-// At an instant, no schedule of acquisitions, renewals and releases holds more slots than the capacity, and some hold all. In the
-// shortest interval, any number can be acquired.
+// At an instant, no schedule of acquisitions, renewals and releases holds more slots than the capacity, and some hold all.
+// In the shortest interval, any number can be acquired.
 func TestWithinOfSlotsIsWhatIsHeldAtAnInstant(t *testing.T) {
 	for capacity := int64(1); capacity <= 3; capacity++ {
 		p := runtime.Policy{Name: "limit", Kind: runtime.InFlight, Slots: capacity, Hold: 4}

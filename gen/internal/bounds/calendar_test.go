@@ -18,8 +18,8 @@ func calendarPolicy(c runtime.Calendar) *runtime.Policy {
 	return &runtime.Policy{Name: "limit", Kind: runtime.FixedWindow, Rate: 10, Capacity: 10, Period: c.Period(), Calendar: c}
 }
 
-// calendars are a sample of the calendars of the tests: zones that change their clocks by an hour, by half of one and by three, that
-// have skipped a day, and that do not change them.
+// calendars are a sample of the calendars of the tests: zones that change their clocks by an hour, by half of one and by
+// three, that have skipped a day, and that do not change them.
 func calendars() (list []runtime.Calendar) {
 	for _, zone := range []string{
 		"UTC", "Asia/Tokyo", "Europe/Berlin", "America/Santiago", "America/Sao_Paulo", "Africa/Casablanca", "Asia/Tehran",

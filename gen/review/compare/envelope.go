@@ -210,7 +210,8 @@ func IntervalNotes(p Pair) []review.Note {
 		}
 		shorter, longer = longer, shorter
 	}
-	return []review.Note{{About: review.Rule, Text: fmt.Sprintf("The limit is %s in intervals of up to about %s, and %s in longer ones.", shorter, words.Length(until), longer)}}
+	return []review.Note{{About: review.Rule,
+		Text: fmt.Sprintf("The limit is %s in intervals of up to about %s, and %s in longer ones.", shorter, words.Length(until), longer)}}
 }
 
 // looserUntil returns the length of the longest intervals in which a new rule lets more tokens through, provided that it

@@ -183,9 +183,9 @@ var traitsOfPrecise = Traits{
 	NewRate:   "The tokens taken in the last old period stay counted, each for the new period from when it was taken.",
 }
 
-// exhaustedAtOnce has the row of a key that has taken all tokens or slots at one instant. A log of several instants is worth no more: the
-// token that comes back first ends the time in which the key is exhausted. Slots are worth the most when their holds end, because
-// a renewal makes a new row.
+// exhaustedAtOnce has the row of a key that has taken all tokens or slots at one instant. A log of several instants is worth
+// no more: the token that comes back first ends the time in which the key is exhausted. Slots are worth the most when their
+// holds end, because a renewal makes a new row.
 func exhaustedAtOnce(rule *meter.Rule, _ int64, _ Grid) []row {
 	s, _ := bounds.MustStep(rule, runtime.State{}, Origin, runtime.Request{Count: int64(rule.Capacity)})
 	return []row{{rule.Capacity + s.Value, s.Prev, s.Log}}
@@ -221,7 +221,8 @@ func RowsReadAs(p Pair) string {
 	case old.Kind != new.Kind:
 		sentence, ok := newKind[[2]runtime.Kind{old.Kind, new.Kind}]
 		if !ok {
-			panic(fmt.Sprintf("review: an edit from %v to %v is not described: add it to newKind in gen/review/compare/kinds.go", old.Kind, new.Kind))
+			panic(fmt.Sprintf("review: an edit from %v to %v is not described: add it to newKind in gen/review/compare/kinds.go",
+				old.Kind, new.Kind))
 		}
 		return sentence
 	case WindowsMove(p) && p.HasCalendar():

@@ -66,7 +66,8 @@ func closingQuote(text []byte, from int) int {
 var (
 	nginxNames = []string{"remote_addr", "", "remote_user", "time_local", "request", "status", "body_bytes_sent",
 		"http_referer", "http_user_agent", "http_x_forwarded_for"}
-	envoyNames = []string{"start_time", "request", "response_code", "response_flags", "bytes_received", "bytes_sent", "duration",
+	envoyNames = []string{"start_time", "request", "response_code", "response_flags", "bytes_received",
+		"bytes_sent", "duration",
 		"upstream_service_time", "x_forwarded_for", "user_agent", "request_id", "authority", "upstream_host"}
 	istioNames = []string{"start_time", "request", "response_code", "response_flags", "response_code_details",
 		"connection_termination_details", "upstream_transport_failure_reason", "bytes_received", "bytes_sent", "duration",

@@ -80,7 +80,8 @@ func csvFault(text []byte, err error) error {
 	case errors.Is(err, csv.ErrQuote):
 		return columnFault(text, e.Column, "expected a separator after a quoted field")
 	}
-	return columnFault(text, e.Column-1, "a quote in a field without quotes; put the field in quotes, and write the quote twice")
+	return columnFault(text, e.Column-1,
+		"a quote in a field without quotes; put the field in quotes, and write the quote twice")
 }
 
 func newCSVLayout(m Mapping, names []string, separator byte, lines *lineReader) (*csvLayout, error) {

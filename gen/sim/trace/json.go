@@ -76,8 +76,8 @@ func (v jsonValue) faultf(format string, args ...any) error {
 }
 
 // each calls read with the members of an object or the elements of a list, which have no name. at is the place of the
-// name. The text is valid JSON, see [objectOf], so that nothing is left to check: a json.Decoder would check it again, for every
-// line of a trace.
+// name. The text is valid JSON, see [objectOf], so that nothing is left to check: a json.Decoder would check it again, for
+// every line of a trace.
 func (v jsonValue) each(read func(name string, at int, member jsonValue) error) error {
 	for i := skipSpace(v.text, 1); v.text[i] != '}' && v.text[i] != ']'; {
 		name, at := "", i

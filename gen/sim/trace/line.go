@@ -20,7 +20,8 @@ type Line struct {
 	Limit string
 	// Key has the parts of the key; it is empty for a limit without a key.
 	Key []string
-	// Count is how many tokens the request takes, unless the limit has prices: then Units are the units it uses, of those that the line has.
+	// Count is how many tokens the request takes, unless the limit has prices: then Units are the units it uses, of those that
+	// the line has.
 	Count int64
 	Units []Unit
 	// Op is what the request does: [runtime.Take], [runtime.TakeUpTo] or [runtime.Charge].
@@ -35,13 +36,14 @@ type Line struct {
 	Reserve bool
 	// Plan is the name of the plan; "" if the line does not name one. It is ignored for a limit without plans.
 	Plan string
-	// Priority is the name of the class of the request; "" if the line does not name one. It is ignored for a limit without classes.
+	// Priority is the name of the class of the request; "" if the line does not name one. It is ignored for a limit without
+	// classes.
 	Priority string
 
 	// KeyTypes has the JSON type of each part of the key.
 	KeyTypes []JSONType
-	// Raw has the JSON of each of the fields, nil for an absent one. It is nil for a line of a log, a generated one, or one that was put in
-	// order.
+	// Raw has the JSON of each of the fields, nil for an absent one. It is nil for a line of a log, a generated one, or one
+	// that was put in order.
 	Raw *[len(fields)][]byte
 	// hasLimit is set if the line names a limit.
 	hasLimit bool
@@ -53,7 +55,8 @@ type Line struct {
 type Unit struct {
 	Name string
 	N    int64
-	// Fault is that of the value. It does not concern the lines of other limits, whose fields of that name may mean something else.
+	// Fault is that of the value. It does not concern the lines of other limits, whose fields of that name may mean something
+	// else.
 	Fault *Fault
 }
 
@@ -104,7 +107,8 @@ func (l *Line) Parse(text []byte) error {
 		raw = new([len(fields)][]byte)
 	}
 	*raw = [len(fields)][]byte{}
-	*l = Line{Number: l.Number, Key: l.Key[:0], KeyTypes: l.KeyTypes[:0], Units: l.Units[:0], Count: 1, Raw: raw, known: l.known}
+	*l = Line{Number: l.Number, Key: l.Key[:0], KeyTypes: l.KeyTypes[:0], Units: l.Units[:0], Count: 1,
+		Raw: raw, known: l.known}
 	object, err := objectOf(text)
 	if err != nil {
 		return err

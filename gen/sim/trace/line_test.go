@@ -295,7 +295,8 @@ func decodedText(raw json.RawMessage, text *string) bool {
 	return strings.Count(*text, "\uFFFD") <= given
 }
 
-// How long a request runs is a duration, or a number of seconds as servers log it. It is kept in lines that are written again.
+// How long a request runs is a duration, or a number of seconds as servers log it. It is kept in lines that are written
+// again.
 func TestRunning(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		`"1.5s"`: 1500 * time.Millisecond, `0.25`: 250 * time.Millisecond, `3`: 3 * time.Second, `"2"`: 2 * time.Second, `0`: 0,

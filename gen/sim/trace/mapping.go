@@ -48,7 +48,8 @@ func (m *Mapping) Add(text string) error {
 	return nil
 }
 
-// Check returns an error if the mapping has a field that requests do not have, given the names of what those of limits with prices use.
+// Check returns an error if the mapping has a field that requests do not have, given the names of what those of limits with
+// prices use.
 func (m *Mapping) Check(units []string) error {
 	for _, e := range m.entries {
 		if e.field == fieldUnit && !slices.Contains(units, e.unit) {

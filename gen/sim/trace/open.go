@@ -126,7 +126,8 @@ func (t *Reader) parsed(late time.Duration) (*Line, error) {
 	case !l.hasLimit && t.Default == "":
 		return nil, Faultf("the line has no field limit; add it, or name the limit of all such lines with -limit")
 	case l.At < t.last-int64(late) && late > 0:
-		return nil, Faultf("at is %v earlier than on line %d, more than the %v that -late allows; sort the trace by time", time.Duration(t.last-l.At), t.lastLine, late)
+		return nil, Faultf("at is %v earlier than on line %d, more than the %v that -late allows; sort the trace by time",
+			time.Duration(t.last-l.At), t.lastLine, late)
 	case l.At < t.last-int64(late):
 		return nil, Faultf("at is %v earlier than on line %d; sort the trace by time", time.Duration(t.last-l.At), t.lastLine)
 	}

@@ -164,8 +164,8 @@ func (v jsonValue) rfc3339() (int64, error) {
 	return t.UnixNano(), nil
 }
 
-// rfc3339Of reads a time, but not in the forms that package time accepts beyond RFC 3339: an hour of one digit, a comma before
-// the fraction, and zones of a day or more.
+// rfc3339Of reads a time, but not in the forms that package time accepts beyond RFC 3339: an hour of one digit, a comma
+// before the fraction, and zones of a day or more.
 func rfc3339Of(text []byte) (t time.Time, ok bool) {
 	if t.UnmarshalText(text) != nil {
 		return t, false

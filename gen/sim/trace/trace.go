@@ -1,5 +1,5 @@
-// Package trace reads recorded requests: a [Reader] gives one [Line] for each, from JSON Lines, CSV or the logs of programs and
-// servers, which it recognizes by the first line; see [Mapping]. A line that is none is a [Fault].
+// Package trace reads recorded requests: a [Reader] gives one [Line] for each, from JSON Lines, CSV or the logs of programs
+// and servers, which it recognizes by the first line; see [Mapping]. A line that is none is a [Fault].
 package trace
 
 import (
@@ -18,16 +18,17 @@ import (
 // key. at is an RFC 3339 time, or a Unix time in milliseconds, or in seconds if it has a fraction and is
 // below 10^10. A key is a string, or a number or boolean if the limit's key has that type; a key of several parts is a
 // list. A line that names a group takes from all of its limits, or from none: its key has the parameters of the group in
-// their order, and its count is that of the limits whose number of tokens is a parameter. The field verb is "allow", which is
-// the default, "allowUpTo" or "charge": see runtime.TakeUpTo and runtime.Charge. The field running is for limits in flight: how
-// long the request runs, as "1.5s" or in seconds; without it, its slot is held for the hold of the limit. For limits with prices,
-// what a request uses are fields with the names of Units, in place of count. Empty lines, the fields of an answer,
-// which sim.JSONL writes, and other fields are ignored.
+// their order, and its count is that of the limits whose number of tokens is a parameter. The field verb is "allow", which
+// is the default, "allowUpTo" or "charge": see runtime.TakeUpTo and runtime.Charge. The field running is for limits in
+// flight: how long the request runs, as "1.5s" or in seconds; without it, its slot is held for the hold of the limit. For
+// limits with prices, what a request uses are fields with the names of Units, in place of count. Empty lines, the fields of
+// an answer, which sim.JSONL writes, and other fields are ignored.
 //
-// It also reads logs of other formats, whose lines may be out of order by [Reader.Late]: a JSON object per line, whose fields a
-// [Mapping] names; the common or combined format of nginx and Apache, and the default formats of Envoy and Istio, whose fields have the
-// names of the variables of nginx, or those in the JSON logs of Istio, and numbers from 1; and CSV with the names of the columns in the
-// first line, after which the separator is the comma, semicolon or tab that it has most of.
+// It also reads logs of other formats, whose lines may be out of order by [Reader.Late]: a JSON object per line, whose
+// fields a [Mapping] names; the common or combined format of nginx and Apache, and the default formats of Envoy and Istio,
+// whose fields have the names of the variables of nginx, or those in the JSON logs of Istio, and numbers from 1; and CSV
+// with the names of the columns in the first line, after which the separator is the comma, semicolon or tab that it has most
+// of.
 type Reader struct {
 	// Default is the limit of lines without the field limit; if it is "", such a line is a fault.
 	Default string

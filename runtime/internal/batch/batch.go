@@ -43,7 +43,8 @@ type Batch struct {
 	ruled runtime.Request
 	// decisions are the decisions of all calls, in one allocation; free is the part of them for the calls to come.
 	decisions, free []runtime.Decision
-	// allShards has the keys of which Rows has all shards, as rows without a shard, and lacking those of which it must have them.
+	// allShards has the keys of which Rows has all shards, as rows without a shard, and lacking those of which it must have
+	// them.
 	allShards map[runtime.Row]bool
 	lacking   []runtime.Row
 	// unsharded means that each key has one row, whatever its policy says.
@@ -120,7 +121,8 @@ func (b *Batch) sortRows() {
 	b.rows = slices.Compact(b.rows)
 }
 
-// chooseShards gives the rows for one of -Shard shards the number whose turn it is. The requests for a key have one such row.
+// chooseShards gives the rows for one of -Shard shards the number whose turn it is. The requests for a key have one such
+// row.
 func (b *Batch) chooseShards() {
 	b.partial = false
 	for i := range b.rows {
@@ -139,8 +141,8 @@ func ofOneKey(q, o *runtime.Request) bool {
 	return q.Policy == o.Policy && q.Key == o.Key && q.Zone == o.Zone && q.Anniversary == o.Anniversary
 }
 
-// shards returns the shards of its key that a request needs: two chosen at random, or -n for one of n in turn, or the one that it
-// returns tokens to, or all of them if those do not suffice.
+// shards returns the shards of its key that a request needs: two chosen at random, or -n for one of n in turn, or the one
+// that it returns tokens to, or all of them if those do not suffice.
 func (b *Batch) shards(q *runtime.Request) []int {
 	n := b.shardsOf(q.Policy)
 	if n == 1 {
@@ -419,11 +421,13 @@ func refuseTogether(q *runtime.Request, all []runtime.Request) error {
 		return nil
 	}
 	if !q.Op.Together() {
-		return fmt.Errorf("%w: a call with several requests must contain only Take and Check, not %v", runtime.ErrInvalidCall, q.Op)
+		return fmt.Errorf("%w: a call with several requests must contain only Take and Check, not %v",
+			runtime.ErrInvalidCall, q.Op)
 	}
 	for i := range all {
 		other := all[i].Policy
-		if q.Policy != other && q.Key == all[i].Key && q.Policy != nil && other != nil && q.Policy.Name == other.Name && !q.Policy.Inside().Equal(other) {
+		if q.Policy != other && q.Key == all[i].Key && q.Policy != nil && other != nil && q.Policy.Name == other.Name &&
+			!q.Policy.Inside().Equal(other) {
 			return fmt.Errorf("%w: two different policies have this name and key", runtime.ErrInvalidCall)
 		}
 		if all[i].Key == q.Key && other != nil && q.Policy != nil && q.Policy.Name == other.Name && !q.SameWindows(&all[i]) {
@@ -497,7 +501,8 @@ func (b *Batch) decide(q runtime.Request, taken int64, now int64) (d runtime.Dec
 // refused returns the error of a request, or a decision: a count beyond the capacity is a denial in ModeShadow, and if
 // an override that ends gives the key less than the count.
 func (b *Batch) refused(whole *meter.Rule, q runtime.Request, err error, now int64) (runtime.Decision, bool, error) {
-	if !q.Decides() || !errors.Is(err, runtime.ErrExceedsCapacity) || q.Policy.Mode != runtime.ModeShadow && !meter.FitsLater(&q) {
+	if !q.Decides() || !errors.Is(err, runtime.ErrExceedsCapacity) ||
+		q.Policy.Mode != runtime.ModeShadow && !meter.FitsLater(&q) {
 		return runtime.Decision{}, true, err
 	}
 	if b.shardsOf(q.Policy) > 2 && !b.allShards[wholeKey(&q)] {

@@ -7,8 +7,8 @@ import (
 )
 
 // One returns the row of the call if there is one call, for one request with one row, whose policy has its own numbers and
-// mode for every key: [DecideOne] decides that. It is the most frequent batch, and needs nothing that calls share. Stores that
-// need no rows locked decide it without a [Batch].
+// mode for every key: [DecideOne] decides that. It is the most frequent batch, and needs nothing that calls share. Stores
+// that need no rows locked decide it without a [Batch].
 func One(calls []runtime.Call) (row runtime.Row, ok bool) {
 	if len(calls) != 1 || len(calls[0].Requests) != 1 {
 		return row, false
@@ -23,8 +23,8 @@ func One(calls []runtime.Call) (row runtime.Row, ok bool) {
 	return runtime.Row{Name: q.Policy.Name, Key: q.Key}, true
 }
 
-// DecideOne executes the call of [One] at the instant now on the state of its row, and returns the state after it. The rule is memory
-// that is used again, and may have any value.
+// DecideOne executes the call of [One] at the instant now on the state of its row, and returns the state after it. The rule
+// is memory that is used again, and may have any value.
 func DecideOne(rule *meter.Rule, calls []runtime.Call, now int64, s runtime.State) (runtime.State, []runtime.Answer) {
 	q := &calls[0].Requests[0]
 	*rule = meter.RuleFor(q)

@@ -56,7 +56,8 @@ func TestShardedCallsDecideAsUnshardedOnes(t *testing.T) {
 	decideAsUnsharded(t, runtimetest.Roll(35), 2, 9, func() runtime.Store { return still() })
 }
 
-// decideAsUnsharded compares random calls on a key with shards, from least to least+more-1 of them, with the same calls on one row.
+// decideAsUnsharded compares random calls on a key with shards, from least to least+more-1 of them, with the same calls on
+// one row.
 func decideAsUnsharded(t *testing.T, d runtimetest.Dice, least, more int, open func() runtime.Store) {
 	t.Helper()
 	for range 300 {

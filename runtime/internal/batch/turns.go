@@ -7,9 +7,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/arith"
 )
 
-// Turns lets the shards of a key decide in turn, so that a batch reads one of them. The fuller of two random ones is for databases
-// in which many callers write at once: with one writer, the shards of a key stay as equal, and the second row is read for nothing.
-// It has a fixed size: keys that share a place begin again at a random shard.
+// Turns lets the shards of a key decide in turn, so that a batch reads one of them. The fuller of two random ones is for
+// databases in which many callers write at once: with one writer, the shards of a key stay as equal, and the second row is
+// read for nothing. It has a fixed size: keys that share a place begin again at a random shard.
 type Turns struct{ places [1 << 12]atomic.Uint64 }
 
 // turnBits are the low bits of a place, with the last turn. The others have a hash of the key.

@@ -35,8 +35,8 @@ func (t *Times) Add(ds []runtime.Decision, took time.Duration) {
 	}
 }
 
-// RetryIn returns when a client should retry after decisions, at least one of which denies: the longest wait of all. That for slots is
-// the mean, if it is earlier than the end of a hold.
+// RetryIn returns when a client should retry after decisions, at least one of which denies: the longest wait of all. That
+// for slots is the mean, if it is earlier than the end of a hold.
 func (t *Times) RetryIn(ds []runtime.Decision) (longest time.Duration) {
 	for i := range ds {
 		longest = max(longest, t.retryIn(&ds[i]))

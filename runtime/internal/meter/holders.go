@@ -45,8 +45,8 @@ func (h *holders) find(fence int64) int {
 	return slices.IndexFunc(h.all, func(of holder) bool { return of.fence == fence && fence > 0 })
 }
 
-// readHolders is a row and its holders: a request asks for them several times, and there may be many. Who changes the slice makes
-// another row of it, which is kept then.
+// readHolders is a row and its holders: a request asks for them several times, and there may be many. Who changes the slice
+// makes another row of it, which is kept then.
 type readHolders struct {
 	of      runtime.State
 	holders holders

@@ -24,7 +24,8 @@ func (r linear) accrueTo(s runtime.State, t int64) runtime.State {
 	case t <= s.TS:
 		return runtime.State{Value: r.round(min(0, s.Value)), TS: s.TS, Prev: keptTotal(s.Prev), Log: keptReturns(s), Exists: true}
 	}
-	return runtime.State{Value: r.round(min(0, s.Value+r.accrued(s.TS, t))), TS: t, Prev: keptTotal(s.Prev), Log: keptReturns(s), Exists: true}
+	return runtime.State{Value: r.round(min(0, s.Value+r.accrued(s.TS, t))), TS: t, Prev: keptTotal(s.Prev),
+		Log: keptReturns(s), Exists: true}
 }
 
 // round rounds a value to the precision that numbers near the capacity have. Whole tokens can then be subtracted

@@ -43,7 +43,8 @@ func PeekRows(p *runtime.Policy, rows []runtime.StoredRow, at int64) (runtime.De
 
 // Scan reads the tokens of many keys, one after the other.
 type Scan struct {
-	// simple is the last policy that Left could read by, and rule the rule of the last key, which is here so that it is allocated once.
+	// simple is the last policy that Left could read by, and rule the rule of the last key, which is here so that it is
+	// allocated once.
 	simple *runtime.Policy
 	rule   Rule
 }

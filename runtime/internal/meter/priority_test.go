@@ -104,8 +104,8 @@ func TestPrioritiesCrossTheSameThresholds(t *testing.T) {
 	}
 }
 
-// A class decides as the limit decides on a Check of what the class leaves in addition to its count, and takes its count. So it is for each
-// shard, whose part of the rest is that of all classes.
+// A class decides as the limit decides on a Check of what the class leaves in addition to its count, and takes its count. So
+// it is for each shard, whose part of the rest is that of all classes.
 func TestPriorityLeavesItsPart(t *testing.T) {
 	kinds := []runtime.Kind{runtime.TokenBucket, runtime.FixedWindow, runtime.SlidingWindow}
 	compared, denied := 0, 0
@@ -166,8 +166,9 @@ func TestPriorityConservesTokensOfShards(t *testing.T) {
 	}
 }
 
-// An adversary that may take as every class, in any order, reaches the worst case of a class exactly, as it is explained for a limit
-// with the capacity that the class has: in an interval, that capacity and what is granted in it. No order of takes exceeds it.
+// An adversary that may take as every class, in any order, reaches the worst case of a class exactly, as it is explained for
+// a limit with the capacity that the class has: in an interval, that capacity and what is granted in it. No order of takes
+// exceeds it.
 func TestPriorityWorstCaseIsReachedAndNotExceeded(t *testing.T) {
 	const steps = 5
 	for _, test := range []struct {
@@ -213,8 +214,9 @@ func TestPriorityWorstCaseIsReachedAndNotExceeded(t *testing.T) {
 	}
 }
 
-// A denied request of a class passes after RetryAfter, and no earlier than by the microsecond that is allowed for roundings, if no other
-// one takes anything. In a bucket that is the instant at which its last token is due, to the nanosecond, and in a window its first one.
+// A denied request of a class passes after RetryAfter, and no earlier than by the microsecond that is allowed for roundings,
+// if no other one takes anything. In a bucket that is the instant at which its last token is due, to the nanosecond, and in
+// a window its first one.
 func TestPriorityRetryAfterIsExact(t *testing.T) {
 	d := runtimetest.Roll(43)
 	denied := map[runtime.Kind]int{}

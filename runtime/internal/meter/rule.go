@@ -122,7 +122,8 @@ func RuleOf(p *runtime.Policy, key string) Rule {
 	return r
 }
 
-// numberless is the rule of a plan without numbers, for the rows that other plans have left. Slots are renewed if it has a hold.
+// numberless is the rule of a plan without numbers, for the rows that other plans have left. Slots are renewed if it has a
+// hold.
 func numberless(p *runtime.Policy) Rule {
 	return Rule{
 		Kind: p.Kind, Rate: runtime.MaxTokens, Capacity: runtime.MaxTokens, Period: 1, Hold: int64(p.Hold), Precise: p.Precise,

@@ -146,8 +146,8 @@ func (r inFlight) accrue(s runtime.State, now int64) runtime.State {
 // take is not reached, because a holder is more than a count: see acquire.
 func (inFlight) take(s runtime.State, _ int64, _ float64) runtime.State { return s }
 
-// acquire adds a holder. Its fence is larger than all earlier ones. After a row was deleted, it is because the clock has passed the
-// earlier ones by then, unless the row was changed more often than once in [runtime.MaxFenceStep] nanoseconds.
+// acquire adds a holder. Its fence is larger than all earlier ones. After a row was deleted, it is because the clock has
+// passed the earlier ones by then, unless the row was changed more often than once in [runtime.MaxFenceStep] nanoseconds.
 func (r inFlight) acquire(s runtime.State, now int64, q *runtime.Request) runtime.State {
 	h := r.heldAt(s, now)
 	h.last = arith.Add(max(arith.Add(h.last, 1), now), q.Fence)
@@ -219,8 +219,8 @@ func (r inFlight) renewOrRelease(s runtime.State, now int64, q *runtime.Request)
 	return r.state(h, s, now), nil
 }
 
-// prevent returns s after the Release of a holder that is not there, and is not to be added any more: a write of it that is still on
-// its way depends on the row that it has read, which is another one now. No later holder has its fence.
+// prevent returns s after the Release of a holder that is not there, and is not to be added any more: a write of it that is
+// still on its way depends on the row that it has read, which is another one now. No later holder has its fence.
 func (r inFlight) prevent(s runtime.State, h holders, now, fence int64) runtime.State {
 	if s.Exists && (s.Prev > -1 || s.Log != "" && s.Log[0] == logTag) {
 		return s // a row of another kind, which has no holders
@@ -246,7 +246,8 @@ func refuseSlots(k runtime.Kind, q *runtime.Request) error {
 	case q.Op == runtime.Take && (q.Fence < 0 || q.Fence > runtime.MaxFenceStep):
 		return fmt.Errorf("%w: the Fence of a Take is from 0 to %d, not %d", runtime.ErrInvalidCall, runtime.MaxFenceStep, q.Fence)
 	case q.Op == runtime.Refund && q.Fence == 0:
-		return fmt.Errorf("%w: only the slots of a holder can be given back: release them, or reset the key", runtime.ErrInvalidCall)
+		return fmt.Errorf("%w: only the slots of a holder can be given back: release them, or reset the key",
+			runtime.ErrInvalidCall)
 	}
 	return nil
 }

@@ -19,10 +19,10 @@ import (
 // A request for count tokens is allowed if available - count >= -debt - allowance, where debt is 0 for a plain request
 // and the rule's Debt for a reserving one, and allowance is a millionth of a token but no more than rate * 1µs /
 // period. A sliding window also rounds to the precision of numbers near its rate: one of 10,000,000 a day may allow a
-// request up to 80 microseconds early, and with shards 4. Then count is subtracted from value, and ts = max(ts, T). The formula is that of
-// https://stack.convex.dev/rate-limiting, with value less the capacity: what was used is stored, so that it stays used
-// if the capacity changes. At the end of a fixed window, value is first raised to at least -(capacity + rule's Debt): a
-// smaller one, as after an edit to a smaller capacity, does not reach into the next window. For a sliding window,
+// request up to 80 microseconds early, and with shards 4. Then count is subtracted from value, and ts = max(ts, T). The
+// formula is that of https://stack.convex.dev/rate-limiting, with value less the capacity: what was used is stored, so that
+// it stays used if the capacity changes. At the end of a fixed window, value is first raised to at least -(capacity + rule's
+// Debt): a smaller one, as after an edit to a smaller capacity, does not reach into the next window. For a sliding window,
 // available is the rate less the estimated use of the last period:
 //
 //	available = rate - (previous * (1 - elapsed/period) + current)
@@ -165,7 +165,8 @@ func (r *Rule) Refuse(q *runtime.Request) error {
 	case q.Decides():
 		return fmt.Errorf("%w: %d is more than the capacity, %.0f", runtime.ErrExceedsCapacity, q.Count, most)
 	default:
-		return fmt.Errorf("%w: %d is more than %.0f, the most that can be refunded or charged", runtime.ErrExceedsCapacity, q.Count, most)
+		return fmt.Errorf("%w: %d is more than %.0f, the most that can be refunded or charged",
+			runtime.ErrExceedsCapacity, q.Count, most)
 	}
 }
 
@@ -223,8 +224,8 @@ func (r *Rule) take(s runtime.State, now int64, q *runtime.Request) runtime.Stat
 	return r.algorithm().take(s, now, float64(q.Count))
 }
 
-// took sets how many tokens an allowed request has taken, the threshold that it has crossed, and what a Refund of them needs.
-// The row is in state s after it, and d has the tokens left.
+// took sets how many tokens an allowed request has taken, the threshold that it has crossed, and what a Refund of them
+// needs. The row is in state s after it, and d has the tokens left.
 func (r *Rule) took(d *runtime.Decision, s runtime.State, now, count int64) {
 	// If the clock has gone back, the tokens are taken as of the row's instant.
 	d.Taken, d.TakenAt, d.Receipt.Total = count, arith.Time(max(now, s.TS)), totalOf(s)

@@ -91,15 +91,16 @@ func Sweepable(policies []*runtime.Policy, row runtime.Row, s runtime.State, now
 	return judged
 }
 
-// SweepClock is the clock by which a store sweeps: the store's own, without a jump ahead until that has lasted for an hour. A clock that
-// is set ahead by mistake, and back again, so deletes nothing that is needed. The zero value is ready; the first instant that it gets
-// is believed.
+// SweepClock is the clock by which a store sweeps: the store's own, without a jump ahead until that has lasted for an hour.
+// A clock that is set ahead by mistake, and back again, so deletes nothing that is needed. The zero value is ready; the
+// first instant that it gets is believed.
 type SweepClock struct {
 	mu sync.Mutex
 	// looked is the host's time of the last call, whose monotonic clock does not jump, and believed the store's clock then.
 	looked   time.Time
 	believed int64
-	// ahead is the least by which the store's clock was ahead of the believed one since a jump, and since when it is; 0 if it is not.
+	// ahead is the least by which the store's clock was ahead of the believed one since a jump, and since when it is; 0 if it
+	// is not.
 	ahead int64
 	since time.Time
 }
@@ -111,8 +112,8 @@ const (
 	jumpDrift = 2000
 )
 
-// At returns the instant by which to sweep when it is now by the store's clock, in nanoseconds since 1970 UTC. The host's time must have
-// its monotonic clock, as that of [time.Now] has.
+// At returns the instant by which to sweep when it is now by the store's clock, in nanoseconds since 1970 UTC. The host's
+// time must have its monotonic clock, as that of [time.Now] has.
 func (c *SweepClock) At(now int64, host time.Time) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,7 +32,8 @@ func TestSweepClockBelievesAJumpAheadAfterAnHour(t *testing.T) {
 	}
 }
 
-// A clock is set ahead at random, each time for less than an hour, or back. No instant to sweep by is ahead of the right clock.
+// A clock is set ahead at random, each time for less than an hour, or back. No instant to sweep by is ahead of the right
+// clock.
 func TestSweepClockDoesNotBelieveShortJumps(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 3))

@@ -14,8 +14,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/runtimetest"
 )
 
-// Each table is about a new key of a limit that warns at 80% and 100%. A row is a request at a time after the epoch, the threshold
-// that it has crossed, in percent, and how many tokens are left.
+// Each table is about a new key of a limit that warns at 80% and 100%. A row is a request at a time after the epoch, the
+// threshold that it has crossed, in percent, and how many tokens are left.
 func TestTakesCrossThresholds(t *testing.T) {
 	minute := runtime.Policy{Name: "limit", Rate: 10, Period: time.Minute, Capacity: 10}
 	of := func(kind runtime.Kind, change func(p *runtime.Policy)) runtime.Policy {

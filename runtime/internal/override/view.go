@@ -178,7 +178,8 @@ func (v *View) Unused(policies []*runtime.Policy, others ...string) error {
 			why, remedy = "has no overrides any more", ""
 		}
 		all = append(all, fmt.Errorf("limit %q %s, but %s and %s of it are in force: %w; run the SQL that \"ratelimitgen diff\" prints for that edit%s",
-			limit, why, words.Counted(of.blocks, "block"), words.Counted(of.overrides, "override"), runtime.ErrUnusedOverrides, remedy))
+			limit, why, words.Counted(of.blocks, "block"), words.Counted(of.overrides, "override"),
+			runtime.ErrUnusedOverrides, remedy))
 	}
 	return errors.Join(all...)
 }

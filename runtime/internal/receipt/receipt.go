@@ -60,8 +60,8 @@ func (r *Receipt) Reopen() {
 	}
 }
 
-// Enter enters the receipt of a request in a ledger, unless it is in one. Every receipt of a ledger has another place. The key of
-// the request may be nil, and must not change.
+// Enter enters the receipt of a request in a ledger, unless it is in one. Every receipt of a ledger has another place. The
+// key of the request may be nil, and must not change.
 func (r *Receipt) Enter(l *Ledger, place int64, key *string) {
 	if r.ledger == nil {
 		r.ledger, r.place, r.key = l, place, key

@@ -13,8 +13,8 @@ func (m *Map[K, V]) Find(key K) *V {
 	return m.old[key]
 }
 
-// Set sets the value of a key, which is then one of the young ones, of which there are at most size. The map keeps the key: a
-// part of a longer text would keep all of it.
+// Set sets the value of a key, which is then one of the young ones, of which there are at most size. The map keeps the key:
+// a part of a longer text would keep all of it.
 func (m *Map[K, V]) Set(key K, value V, size int) {
 	if v := m.young[key]; v != nil {
 		*v = value

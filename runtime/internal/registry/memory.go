@@ -6,8 +6,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// InMemory is the registrations of a store in memory: a limit belongs to those who have used it first. The zero InMemory has none. It
-// may be used by many goroutines at once.
+// InMemory is the registrations of a store in memory: a limit belongs to those who have used it first. The zero InMemory has
+// none. It may be used by many goroutines at once.
 type InMemory struct {
 	known  Known
 	mu     sync.Mutex

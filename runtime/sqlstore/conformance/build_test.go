@@ -47,7 +47,8 @@ func main() {
 
 // A program that uses Postgres compiles no other database, has a short go.sum, and works.
 func TestPostgresProgramCompilesNoOtherDatabase(t *testing.T) {
-	// sums bounds the lines of go.sum: two for each module that a driver needs, and one for each module whose go.mod alone is read.
+	// sums bounds the lines of go.sum: two for each module that a driver needs, and one for each module whose go.mod alone is
+	// read.
 	for _, s := range named(t, "postgres-pgx", "postgres-pq") {
 		path, sums := "github.com/jackc/pgx/v5/stdlib", 30
 		if s.Driver == "postgres" {

@@ -116,8 +116,8 @@ func TestCallOutsideOfItsTransactionIsExplained(t *testing.T) {
 	})
 }
 
-// The error of a call for a row that another transaction has locked names the limit and that transaction. It gives no advice about
-// transactions of this process, of which there are none.
+// The error of a call for a row that another transaction has locked names the limit and that transaction. It gives no advice
+// about transactions of this process, of which there are none.
 func TestErrorOfALockedRowNamesTheTransaction(t *testing.T) {
 	onEach(t, func(t *testing.T, s live.Server) {
 		db := s.Open(t)
@@ -304,7 +304,8 @@ func TestGrantsAreEnough(t *testing.T) {
 	})
 }
 
-// With an append-only log, the program and its operators add entries, which the program's role can neither change nor delete.
+// With an append-only log, the program and its operators add entries, which the program's role can neither change nor
+// delete.
 func TestAppendOnlyLog(t *testing.T) {
 	onEach(t, func(t *testing.T, s live.Server) {
 		ctx, db := t.Context(), s.Open(t)

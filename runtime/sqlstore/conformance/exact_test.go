@@ -111,8 +111,8 @@ type course struct {
 // courseEnv is the environment variable that makes this program a racer.
 const courseEnv = "RATELIMITGEN_TEST_COURSE"
 
-// result is the outcome of a heat: how many tokens of each key were taken, how many requests crossed half of its capacity or all
-// of it, and the errors.
+// result is the outcome of a heat: how many tokens of each key were taken, how many requests crossed half of its capacity or
+// all of it, and the errors.
 type result struct {
 	Admitted, Half, Full []int64
 	Errors               []string

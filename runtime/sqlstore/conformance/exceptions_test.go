@@ -60,8 +60,8 @@ func exceptedLimits() (all []excepted) {
 	return all
 }
 
-// Many goroutines on two hosts take tokens of keys with exceptions and without. Each key gets exactly what its exception gives, of
-// one limit and of two at once, and a sweep leaves its count.
+// Many goroutines on two hosts take tokens of keys with exceptions and without. Each key gets exactly what its exception
+// gives, of one limit and of two at once, and a sweep leaves its count.
 func TestExceptionsAreExact(t *testing.T) {
 	onHosts(t, func(t *testing.T, at []address) {
 		var limiters []*limiter.Limiter

@@ -61,8 +61,8 @@ type goneEvent struct {
 	At int64 `json:",omitempty"`
 }
 
-// goOn is the main function of a process on a goneCourse in JSON. It prints a line when all calls have returned, and ends with its
-// input, so that its store is not closed meanwhile.
+// goOn is the main function of a process on a goneCourse in JSON. It prints a line when all calls have returned, and ends
+// with its input, so that its store is not closed meanwhile.
 func goOn(text string) error {
 	var c goneCourse
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
@@ -180,8 +180,8 @@ func (w goneWorker) hold(s *limiter.Slot) {
 	w.gaveBack(err)
 }
 
-// holdTolerance is by how much the ends of holds may differ by the clock of the host from those by the clock of the store, which
-// processes know within a few milliseconds.
+// holdTolerance is by how much the ends of holds may differ by the clock of the host from those by the clock of the store,
+// which processes know within a few milliseconds.
 const holdTolerance = 100 * time.Millisecond
 
 func (w goneWorker) gaveBack(err error) {
@@ -190,9 +190,9 @@ func (w goneWorker) gaveBack(err error) {
 	}
 }
 
-// 64 workers in 4 processes acquire 5 slots and reserve tokens by every verb, and give up after 0 to 20 ms. Processes are killed and
-// started again. By the clock of the database there are never more than 5 holders, and a second after all calls have returned no slot is
-// held, the holds of killed processes having ended by then, and on SQLite no token is reserved.
+// 64 workers in 4 processes acquire 5 slots and reserve tokens by every verb, and give up after 0 to 20 ms. Processes are
+// killed and started again. By the clock of the database there are never more than 5 holders, and a second after all calls
+// have returned no slot is held, the holds of killed processes having ended by then, and on SQLite no token is reserved.
 func TestNothingIsHeldForCallersThatHaveGone(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(t *testing.T, nodes []live.Server) {

@@ -299,8 +299,8 @@ var leftOut = map[string][]string{
 	writeRegistry: {"Migrate of a new limit", "Adopt of another program's limit"},
 }
 
-// Whatever fails for lack of a right was named by Ready before, or is left out there on purpose, and the error names the table and
-// the right. Whatever Ready passes works.
+// Whatever fails for lack of a right was named by Ready before, or is left out there on purpose, and the error names the
+// table and the right. Whatever Ready passes works.
 func TestReadyNamesWhatFails(t *testing.T) {
 	owned("example.com/app", programPolicies()...)
 	onEachServer(t, func(t *testing.T, s live.Server) {

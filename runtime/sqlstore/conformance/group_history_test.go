@@ -279,8 +279,8 @@ func TestGroupModelDetectsPartialCalls(t *testing.T) {
 	assert.Equal(t, porcupine.Illegal, porcupine.CheckOperationsTimeout(m, h.operations, time.Minute))
 }
 
-// On a cluster, a denied call may have seen a row as it was a moment ago, and never as it has not been. A call that is allowed
-// may not.
+// On a cluster, a denied call may have seen a row as it was a moment ago, and never as it has not been. A call that is
+// allowed may not.
 func TestGroupModelOfACluster(t *testing.T) {
 	now := storetest.NewClock().Now()
 	bucket := historic()[0]

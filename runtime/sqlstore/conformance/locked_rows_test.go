@@ -32,7 +32,8 @@ type lockedCase struct {
 	only    string
 	// others are the limits of the calls that must not wait. Each requests the key of its number, above those that are locked.
 	others []*runtime.Policy
-	// together: calls are about two limits, of which the second has the row that is locked. The others share the first limit with them.
+	// together: calls are about two limits, of which the second has the row that is locked. The others share the first limit
+	// with them.
 	together bool
 }
 

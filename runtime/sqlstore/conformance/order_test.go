@@ -52,8 +52,8 @@ type answered struct {
 	returned int64
 }
 
-// order searches for an order of sequential calls. The lost calls are part of the state rather than of the order, because a search
-// takes longer than anybody waits if it tries each of many lost calls at each place.
+// order searches for an order of sequential calls. The lost calls are part of the state rather than of the order, because a
+// search takes longer than anybody waits if it tries each of many lost calls at each place.
 func (h *history) order(now int64) porcupine.CheckResult {
 	m := sequential{rule: meter.RuleOf(h.policy, h.key), policy: h.policy, now: now}
 	var known []porcupine.Operation
@@ -71,9 +71,9 @@ func (h *history) order(now int64) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(m.model(), known, time.Minute)
 }
 
-// sequential is the behaviour of a key: calls are answered one after the other, each at an instant between its call and its return,
-// and lost calls may happen at any instant after they were made. What they have reserved or acquired may be given back at any
-// instant after that.
+// sequential is the behaviour of a key: calls are answered one after the other, each at an instant between its call and its
+// return, and lost calls may happen at any instant after they were made. What they have reserved or acquired may be given
+// back at any instant after that.
 type sequential struct {
 	rule   meter.Rule
 	policy *runtime.Policy
@@ -104,8 +104,8 @@ func (m *sequential) model() porcupine.Model {
 	}
 }
 
-// step is a step of the rule. What no answer shows is forgotten, so that states that differ in nothing else are one: the total of a
-// bucket or a fixed window, and the number of changes of a row of slots.
+// step is a step of the rule. What no answer shows is forgotten, so that states that differ in nothing else are one: the
+// total of a bucket or a fixed window, and the number of changes of a row of slots.
 func (m *sequential) step(s runtime.State, q runtime.Request) (runtime.State, runtime.Decision, error) {
 	after, d, err := m.rule.Step(s, m.now, q)
 	switch m.policy.Kind {

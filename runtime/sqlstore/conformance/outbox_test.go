@@ -25,7 +25,8 @@ import (
 // outboxEnv is the environment variable that makes this program use up windows, and write a row for each threshold.
 const outboxEnv = "RATELIMITGEN_TEST_OUTBOX"
 
-// outboxCourse has the table of the rows, and how many windows there are, each of another key. Those before From are used up.
+// outboxCourse has the table of the rows, and how many windows there are, each of another key. Those before From are used
+// up.
 type outboxCourse struct {
 	course
 	Outbox        string
@@ -95,8 +96,8 @@ func fillOutbox(text string) error {
 	}
 }
 
-// Processes are killed while they take tokens, and others go on: each window has one row for each threshold. A second one would
-// violate the primary key, and end its process with an error.
+// Processes are killed while they take tokens, and others go on: each window has one row for each threshold. A second one
+// would violate the primary key, and end its process with an error.
 func TestOutboxHasOneRowForEachThreshold(t *testing.T) {
 	onEachServer(t, func(t *testing.T, s live.Server) {
 		db, table := s.Open(t), live.NewTable()

@@ -302,8 +302,8 @@ func TestOverridesAddNoStatement(t *testing.T) {
 	})
 }
 
-// A process that starts with a long log decides within its limits' timeouts: at first by their OnError, and after some seconds
-// by the overrides.
+// A process that starts with a long log decides within its limits' timeouts: at first by their OnError, and after some
+// seconds by the overrides.
 func TestLongLogIsReadWhileCallsTimeOut(t *testing.T) {
 	sizes := []int{2_500}
 	if *long {
@@ -348,7 +348,8 @@ func readLongLog(t *testing.T, s live.Server, n int) {
 	t.Logf("%d entries: %d calls failed, the slowest after %v; the first decision came after %v", n, failed, slowest, time.Since(began))
 }
 
-// In a transaction of the caller, a key is erased if and only if it commits, also before there is a log, and while operators write.
+// In a transaction of the caller, a key is erased if and only if it commits, also before there is a log, and while operators
+// write.
 func TestEraseInTx(t *testing.T) {
 	onEach(t, func(t *testing.T, s live.Server) {
 		db, ctx, p := s.Open(t), t.Context(), live.Overridable()

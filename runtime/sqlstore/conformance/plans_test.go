@@ -39,7 +39,8 @@ func TestStatementsDoNotReadAllOfANewTable(t *testing.T) {
 	}
 }
 
-// readMany makes batches of calls that read rows, or update them with numbers of their own, so often that the server keeps the plans.
+// readMany makes batches of calls that read rows, or update them with numbers of their own, so often that the server keeps
+// the plans.
 func readMany(t *testing.T, store *sqlstore.Store) {
 	sliding := &runtime.Policy{Name: "sliding", Kind: runtime.SlidingWindow, Rate: 5, Capacity: 5, Period: time.Hour}
 	sharded := &runtime.Policy{Name: "sharded", Kind: runtime.TokenBucket, Rate: 80, Capacity: 80, Period: time.Hour, Shards: 8}

@@ -98,10 +98,10 @@ var edits = []edit{
 	},
 }
 
-// reviewKeepsBlocks runs, for edits of the name and the key of a limit, the SQL that a review prints for a dialect. Before it,
-// while it runs and after it, blocked keys are blocked in the old version and in the new one, in processes that have followed the
-// log and in those that read it later; and keys keep their counts, unless several become one. open returns a store of another
-// process on the table, which was migrated.
+// reviewKeepsBlocks runs, for edits of the name and the key of a limit, the SQL that a review prints for a dialect. Before
+// it, while it runs and after it, blocked keys are blocked in the old version and in the new one, in processes that have
+// followed the log and in those that read it later; and keys keep their counts, unless several become one. open returns a
+// store of another process on the table, which was migrated.
 func reviewKeepsBlocks(t *testing.T, db *sql.DB, database, table string, open func(t *testing.T) *sqlstore.Store) {
 	for _, e := range edits {
 		t.Run(e.name, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore"
 )
 
-// reviewRenames renames a limit that has a count for each of 1,000 keys, 3 blocks and 2 overrides, by nothing but the SQL that a
-// review prints for a dialect: all of them are then those of the new name, which alone is registered.
+// reviewRenames renames a limit that has a count for each of 1,000 keys, 3 blocks and 2 overrides, by nothing but the SQL
+// that a review prints for a dialect: all of them are then those of the new name, which alone is registered.
 func reviewRenames(t *testing.T, db *sql.DB, database, table string, open func(t *testing.T) *sqlstore.Store) {
 	const (
 		keys, blocks, overrides = 1000, 3, 2

@@ -226,8 +226,8 @@ func onSQLite(t *testing.T, test func(t *testing.T)) {
 	}
 }
 
-// upToDate makes the nodes of a cluster wait for the commits of others before they read. Without it no more is granted, but a call
-// that changes nothing may be answered from an older state.
+// upToDate makes the nodes of a cluster wait for the commits of others before they read. Without it no more is granted, but
+// a call that changes nothing may be answered from an older state.
 func upToDate(nodes []live.Server) []live.Server {
 	wait := map[string]string{"mariadb": "wsrep_sync_wait=1", "mysql": "group_replication_consistency='BEFORE'"}[nodes[0].Dialect.Name]
 	if len(nodes) == 1 || wait == "" {
@@ -240,8 +240,8 @@ func upToDate(nodes []live.Server) []live.Server {
 	return waiting
 }
 
-// suite runs the conformance suite in one table, which is emptied for each clause: a server takes longer to create a table than to
-// execute a clause.
+// suite runs the conformance suite in one table, which is emptied for each clause: a server takes longer to create a table
+// than to execute a clause.
 func suite(t *testing.T, s live.Server, db *sql.DB, around func(*sqlstore.Store) runtime.Store) {
 	table := live.NewTable()
 	require.NoError(t, s.StoreIn(t, db, table, nil).Migrate(t.Context(), live.Overridable()), "with the table of overrides")

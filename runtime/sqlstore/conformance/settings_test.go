@@ -170,8 +170,8 @@ func TestFormOfBytesChangesNothing(t *testing.T) {
 	})
 }
 
-// Another client of a pooler, or of the pool, leaves a session with a search path or a database in which there are tables of the
-// same names.
+// Another client of a pooler, or of the pool, leaves a session with a search path or a database in which there are tables of
+// the same names.
 func TestAnotherSchemaOfTheSessionChangesNothing(t *testing.T) {
 	onEachWay(t, func(t *testing.T, s live.Server) {
 		admin := s.Open(t)
@@ -347,7 +347,8 @@ const (
 	mayNotWrite = "begin transactions that may write"
 	simplePgx   = "simple protocol queries must be run with "
 	wrongLater  = "has changed the settings of a connection: "
-	// onlyReady is for settings in whose sessions statements are not committed, or texts are converted: no error names them later.
+	// onlyReady is for settings in whose sessions statements are not committed, or texts are converted: no error names them
+	// later.
 	onlyReady = "only Ready compares it"
 )
 
@@ -573,8 +574,8 @@ transaction_allow_batching = 1
 optimizer_switch = 'index_merge=off,derived_merge=off,materialization=off,semijoin=off,subquery_to_derived=on,hash_set_operations=off,prefer_ordering_index=off'
 `
 
-// Every setting is exact, or refused by Ready with its name; and if it changes later, it is exact, or named by the error of each call
-// that fails.
+// Every setting is exact, or refused by Ready with its name; and if it changes later, it is exact, or named by the error of
+// each call that fails.
 func TestSettingsOfTheSessionAreExactOrNamed(t *testing.T) {
 	onEach(t, func(t *testing.T, s live.Server) {
 		if s.Name == "postgres-pgx" {

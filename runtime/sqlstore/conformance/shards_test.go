@@ -36,8 +36,8 @@ func doUneven(t *testing.T, store runtime.Store, q runtime.Request) runtime.Deci
 	return answers[0].Decisions[0]
 }
 
-// Two processes take from the shards of one key, which each chooses by what it last saw of them, while the other one reserves,
-// refunds and resets. A take is allowed if the shards together have the tokens, and only then.
+// Two processes take from the shards of one key, which each chooses by what it last saw of them, while the other one
+// reserves, refunds and resets. A take is allowed if the shards together have the tokens, and only then.
 func TestShardsOfTwoProcesses(t *testing.T) {
 	onEach(t, func(t *testing.T, s live.Server) {
 		clock, random := storetest.NewClock(), rand.New(rand.NewPCG(1, 2))
@@ -74,8 +74,8 @@ func TestShardsOfTwoProcesses(t *testing.T) {
 	})
 }
 
-// A process does not take from a shard that another process has put into debt since, although this shard has come out of it before
-// the others, and has a token.
+// A process does not take from a shard that another process has put into debt since, although this shard has come out of it
+// before the others, and has a token.
 func TestShardOfAKeyInDebt(t *testing.T) {
 	onEach(t, func(t *testing.T, s live.Server) {
 		clock := storetest.NewClock()
@@ -94,7 +94,8 @@ func TestShardOfAKeyInDebt(t *testing.T) {
 	})
 }
 
-// Once a process has seen its shards, a lone take is one round trip on Postgres and MariaDB, as that from a key with one row.
+// Once a process has seen its shards, a lone take is one round trip on Postgres and MariaDB, as that from a key with one
+// row.
 func TestTakeFromAShardIsOneRoundTrip(t *testing.T) {
 	for _, s := range named(t, "postgres-pgx", "postgres-pq", "mariadb") {
 		live.AtOnce(t, s.Name, func(t *testing.T) {
@@ -122,7 +123,8 @@ func TestTakeFromAShardIsOneRoundTrip(t *testing.T) {
 	}
 }
 
-// A take from a sharded limit in a batch with one of another limit takes from the shard that was chosen, and not from the first one.
+// A take from a sharded limit in a batch with one of another limit takes from the shard that was chosen, and not from the
+// first one.
 func TestTakesFromShardsInABatchOfTwoLimits(t *testing.T) {
 	onEach(t, func(t *testing.T, s live.Server) {
 		db, table := s.Open(t), live.NewTable()

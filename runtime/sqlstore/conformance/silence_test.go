@@ -196,8 +196,8 @@ type proxy struct {
 	// delay is the latency that each read gets.
 	delay time.Duration
 	// accepted counts the connections. The first ones, as many as silent, forward nothing any more, not even the end of
-	// the other side, as if packets were dropped. They are closed after forgotten, as by a server that sends keepalives, or when the
-	// test has ended.
+	// the other side, as if packets were dropped. They are closed after forgotten, as by a server that sends keepalives, or
+	// when the test has ended.
 	accepted, silent atomic.Int64
 	forgotten        time.Duration
 	ended            chan struct{}
@@ -301,8 +301,8 @@ func (p *proxy) connect(client net.Conn, number int64) {
 	p.pass(client, upstream, number, measured)
 }
 
-// pass forwards from one connection to the other, until either is closed or it cuts them. measured counts the packets of the measurement
-// of the clock that is late.
+// pass forwards from one connection to the other, until either is closed or it cuts them. measured counts the packets of the
+// measurement of the clock that is late.
 func (p *proxy) pass(to, from net.Conn, number int64, measured *atomic.Int64) {
 	defer to.Close()
 	defer from.Close()

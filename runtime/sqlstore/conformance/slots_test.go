@@ -59,13 +59,13 @@ type slotEvent struct {
 	Fence int64
 	// What is "acquired", "renewed", or "releasing", which is written before the request is sent, or an error.
 	What string
-	// Sent and Received are by the clock of this host, which is the database's: all servers run on it. The stores compute it from
-	// their measurements.
+	// Sent and Received are by the clock of this host, which is the database's: all servers run on it. The stores compute it
+	// from their measurements.
 	Sent, Received int64
 }
 
-// clockError is how far the clocks of two processes may be apart on a busy machine, whose round trips are long. A late packet
-// that counted would set them a second apart.
+// clockError is how far the clocks of two processes may be apart on a busy machine, whose round trips are long. A late
+// packet that counted would set them a second apart.
 const clockError = 250 * time.Millisecond
 
 // holdSlots is the main function of a process on a slotCourse in JSON.
@@ -127,8 +127,8 @@ func (w slotWorker) write(e slotEvent) {
 	}
 }
 
-// hold acquires a slot, if one is free, holds it for a while, and releases it; a tenth of the holders never do, and a tenth are
-// late.
+// hold acquires a slot, if one is free, holds it for a while, and releases it; a tenth of the holders never do, and a tenth
+// are late.
 func (w slotWorker) hold(ctx context.Context) {
 	sent := time.Now()
 	var s *limiter.Slot
@@ -189,9 +189,9 @@ func (w slotWorker) judge(ctx context.Context, fence int64, sent time.Time, err 
 	}
 }
 
-// 64 workers in 4 processes compete for 5 slots. A tenth never release them, and a tenth do so late. Processes are killed and started
-// again, and later frozen too, and connections fall silent. By the clock of the database there are never more than 5 holders, the fences
-// grow, no holder loses a slot before its hold has ended, and no slot stays lost for longer.
+// 64 workers in 4 processes compete for 5 slots. A tenth never release them, and a tenth do so late. Processes are killed
+// and started again, and later frozen too, and connections fall silent. By the clock of the database there are never more
+// than 5 holders, the fences grow, no holder loses a slot before its hold has ended, and no slot stays lost for longer.
 func TestProcessesNeverHoldMoreThanTheSlots(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(t *testing.T, nodes []live.Server) { holdMostOf(t, nodes...) })
@@ -204,7 +204,8 @@ func TestProcessesNeverHoldMoreThanTheSlots(t *testing.T) {
 	})
 }
 
-// The same while each process measures the clock by a late packet when it starts, and on each connection that it opens later.
+// The same while each process measures the clock by a late packet when it starts, and on each connection that it opens
+// later.
 func TestProcessesWithLateMeasurementsNeverHoldMoreThanTheSlots(t *testing.T) {
 	t.Parallel()
 	for _, late := range []direction{request, answer} {
@@ -221,9 +222,9 @@ func TestProcessesWithLateMeasurementsNeverHoldMoreThanTheSlots(t *testing.T) {
 	}
 }
 
-// A process measures the clock by a packet that is late, and waits for a slot of another one, which holds it for a second. It
-// gets the slot when the hold has ended by the database's clock, its answers say when that is, and before that the holder loses
-// nothing.
+// A process measures the clock by a packet that is late, and waits for a slot of another one, which holds it for a second.
+// It gets the slot when the hold has ended by the database's clock, its answers say when that is, and before that the holder
+// loses nothing.
 func TestLateMeasurementEndsNoHold(t *testing.T) {
 	t.Parallel()
 	for _, late := range []direction{request, answer} {
@@ -360,8 +361,8 @@ func (r *slotRun) pause(least, most time.Duration) bool {
 	return time.Until(r.ends) > 0
 }
 
-// runProcess runs a process that writes its events to a file, until it has killed it, or the end. Meanwhile it freezes it now and then,
-// for up to two holds. starts is how long it takes to start.
+// runProcess runs a process that writes its events to a file, until it has killed it, or the end. Meanwhile it freezes it
+// now and then, for up to two holds. starts is how long it takes to start.
 func (r *slotRun) runProcess(events string, starts time.Duration) error {
 	text, err := json.Marshal(slotCourse{course: r.course, Events: events, For: time.Until(r.ends), Calm: time.Until(r.trouble)})
 	if err != nil {
@@ -415,9 +416,9 @@ func eventsOf(t *testing.T, name string) (all []slotEvent) {
 	return all
 }
 
-// judgeSlots judges the events of all holders, and returns how many slots were acquired, how many calls failed, how many slots were held
-// at once at most, and the longest time between two acquisitions. Before the trouble, no call may fail, except on a connection that MySQL
-// ends at the same time.
+// judgeSlots judges the events of all holders, and returns how many slots were acquired, how many calls failed, how many
+// slots were held at once at most, and the longest time between two acquisitions. Before the trouble, no call may fail,
+// except on a connection that MySQL ends at the same time.
 func judgeSlots(t *testing.T, all []slotEvent, trouble time.Time) (acquired, failed, most int, gap time.Duration) {
 	t.Helper()
 	type holding struct{ from, until, sent, received int64 }

@@ -13,8 +13,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/live"
 )
 
-// Eight processes take from three limits together, in both orders of the requests, and others from each alone. No call takes in
-// part, none is lost, and none fails, as it would in a deadlock.
+// Eight processes take from three limits together, in both orders of the requests, and others from each alone. No call takes
+// in part, none is lost, and none fails, as it would in a deadlock.
 func TestCallsOfSeveralLimitsTakeAllOrNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, s live.Server) {
 		db, table := s.Open(t), live.NewTable()
@@ -66,8 +66,8 @@ func TestCallsOfSeveralLimitsTakeAllOrNothing(t *testing.T) {
 	})
 }
 
-// Many callers of two processes take from the limit of a user and from one of all together, in batches, until both limits deny. No
-// call takes in part, and none is lost.
+// Many callers of two processes take from the limit of a user and from one of all together, in batches, until both limits
+// deny. No call takes in part, and none is lost.
 func TestBatchesOfCallsOfSeveralLimitsTakeAllOrNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, s live.Server) {
 		const users, perUser, inAll = 5, 120, 500
@@ -107,7 +107,8 @@ func TestBatchesOfCallsOfSeveralLimitsTakeAllOrNothing(t *testing.T) {
 	})
 }
 
-// With pgx, a batch of calls of several limits is one round trip, and its decisions are those of the calls one after the other.
+// With pgx, a batch of calls of several limits is one round trip, and its decisions are those of the calls one after the
+// other.
 func TestBatchOfCallsOfSeveralLimitsIsOneRoundTrip(t *testing.T) {
 	for _, s := range named(t, "postgres-pgx") {
 		live.AtOnce(t, s.Name, func(t *testing.T) {

@@ -232,8 +232,8 @@ func TestTxConcurrentFirstUsesDoNotConflict(t *testing.T) {
 	})
 }
 
-// Concurrent calls use sharded keys, some of whose rows exist, and keys with numbers of their own. In any other order than that of the rows
-// they would deadlock, which the server resolves only after a second.
+// Concurrent calls use sharded keys, some of whose rows exist, and keys with numbers of their own. In any other order than
+// that of the rows they would deadlock, which the server resolves only after a second.
 func TestPostgresHasNoDeadlocks(t *testing.T) {
 	needAdmin(t)
 	s := named(t, "postgres-pgx")[0]

@@ -1,5 +1,5 @@
-// Package dialect has the databases that sqlstore.New can be given, and the statements that create their tables. It imports no
-// driver.
+// Package dialect has the databases that sqlstore.New can be given, and the statements that create their tables. It imports
+// no driver.
 package dialect
 
 import "github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/dialect"
@@ -19,8 +19,9 @@ const (
 	// The database's encoding must be UTF8, or SQL_ASCII, which keeps bytes as they are, and so must that of the client:
 	// others convert names and keys, so that two drivers may store one key in two rows, or refuse some keys.
 	//
-	// Statements use the functions, types and operators of pg_catalog, which a session searches first unless its search_path lists pg_catalog
-	// after another schema. In such a session, whoever can create objects in that schema can change what statements mean.
+	// Statements use the functions, types and operators of pg_catalog, which a session searches first unless its search_path
+	// lists pg_catalog after another schema. In such a session, whoever can create objects in that schema can change what
+	// statements mean.
 	//
 	// The store prepares no statements. Behind a pooler that sends each transaction to another session, as PgBouncer does
 	// with pool_mode = transaction, pgx must not prepare them under names either, unless the pooler keeps track of them
@@ -31,29 +32,36 @@ const (
 	// (pool_mode = statement) cannot be used.
 	//
 	// Pgpool-II may send reads to replicas, but no statement of the store that reads its tables, unless its allow_sql_comments
-	// is on: leave it off, which is its default. sqlstore.Store.Ready detects proxies that send reads of the store to a replica.
+	// is on: leave it off, which is its default. sqlstore.Store.Ready detects proxies that send reads of the store to a
+	// replica.
 	Postgres
-	// MariaDB is the dialect of MariaDB 10.6 and later, and of Galera clusters of it, which need interpolateParams=true in the data
-	// source name for sqlstore.Store.WithTx.
+	// MariaDB is the dialect of MariaDB 10.6 and later, and of Galera clusters of it, which need interpolateParams=true in the
+	// data source name for sqlstore.Store.WithTx.
 	MariaDB
 	// MySQL is the dialect of MySQL 8.0 and later, and of databases that are compatible with it.
 	MySQL
-	// Vitess is the dialect of Vitess 24 and later, by way of a vtgate, on a keyspace that is the default database of the data source name,
-	// without an own schema in sqlstore.Options.Table. If it is sharded, the tables beside that of the counts are in one that is not:
-	// that which has the table of registrations, or the only one. The rows of keys that begin with the same part are on one
-	// shard. Those of a call are, or the call is refused with a *runtime.ShardsError, unless sqlstore.Options has TwoPhase.
+	// Vitess is the dialect of Vitess 24 and later, by way of a vtgate, on a keyspace that is the default database of the data
+	// source name, without an own schema in sqlstore.Options.Table. If it is sharded, the tables beside that of the counts are
+	// in one that is not: that which has the table of registrations, or the only one. The rows of keys that begin with the same
+	// part are on one shard. Those of a call are, or the call is refused with a *runtime.ShardsError, unless sqlstore.Options
+	// has TwoPhase.
 	//
 	// Connect with transaction_mode='single', transaction_timeout=5000 and innodb_lock_wait_timeout=1 in the data source name:
-	// sqlstore.Store.Ready returns an error if a transaction may span shards, which Vitess does not commit atomically, or may keep rows
-	// locked for long.
+	// sqlstore.Store.Ready returns an error if a transaction may span shards, which Vitess does not commit atomically, or may
+	// keep rows locked for long.
 	Vitess
 
 	endOfDialects // every dialect before it has an entry in the table texts
 )
 
 // texts has an entry for every [Dialect].
-var texts = [endOfDialects]dialect.Dialect{SQLite: dialect.SQLite, Postgres: dialect.Postgres, MariaDB: dialect.MariaDB, MySQL: dialect.MySQL,
-	Vitess: dialect.Vitess}
+var texts = [endOfDialects]dialect.Dialect{
+	SQLite:   dialect.SQLite,
+	Postgres: dialect.Postgres,
+	MariaDB:  dialect.MariaDB,
+	MySQL:    dialect.MySQL,
+	Vitess:   dialect.Vitess,
+}
 
 // All returns every Dialect, the default of ratelimitgen's commands first.
 func All() (all []Dialect) {
@@ -81,8 +89,8 @@ const DefaultTable = dialect.DefaultTable
 func OverridesTable(table string) string { return dialect.OverridesTable(table) }
 
 // RegistryTable returns the name of the table of registrations of a store whose counts are in the given table: for
-// [DefaultTable], which "" stands for, rate_limit_registry, and for another one the name with _registry. If that is longer than 63
-// characters, there is no such table, and limits are not compared.
+// [DefaultTable], which "" stands for, rate_limit_registry, and for another one the name with _registry. If that is longer
+// than 63 characters, there is no such table, and limits are not compared.
 func RegistryTable(table string) string { return dialect.RegistryTable(table) }
 
 // Quoted returns the name of a table as statements have it, in quotes. The error is about the name.
@@ -96,12 +104,12 @@ func (d Dialect) DDL(table string) (string, error) { return d.text().DDL(table) 
 // sqlstore.Store.Migrate. The error is about the table's name.
 func (d Dialect) OverridesDDL(table string) (string, error) { return d.text().OverridesDDL(table) }
 
-// RegistryDDL returns the statement that creates the table of registrations of a store whose counts are in the given table; see
-// sqlstore.Store.Migrate. The error is about the table's name.
+// RegistryDDL returns the statement that creates the table of registrations of a store whose counts are in the given table;
+// see sqlstore.Store.Migrate. The error is about the table's name.
 func (d Dialect) RegistryDDL(table string) (string, error) { return d.text().RegistryDDL(table) }
 
-// ShardingDDL returns the statement that distributes the rows of the table by the first parts of their keys if its schema is sharded, as a keyspace of Vitess
-// may be, or "" if the database has no such schemas. The error is about the table's name.
+// ShardingDDL returns the statement that distributes the rows of the table by the first parts of their keys if its schema is
+// sharded, as a keyspace of Vitess may be, or "" if the database has no such schemas. The error is about the table's name.
 func (d Dialect) ShardingDDL(table string) (string, error) { return d.text().ShardingDDL(table) }
 
 // Roles are the database users of [Dialect.GrantsFor]. On MySQL, a role is a user, or user@host.
@@ -113,9 +121,9 @@ type Roles struct {
 	AppendOnly bool
 }
 
-// GrantsFor returns the statements that give the role of a program the privileges that it needs once Migrate has made the tables, and
-// the role that runs Migrate those that it needs before. The error is about a name, says that the database has no roles, or that one
-// role cannot be both.
+// GrantsFor returns the statements that give the role of a program the privileges that it needs once Migrate has made the
+// tables, and the role that runs Migrate those that it needs before. The error is about a name, says that the database has
+// no roles, or that one role cannot be both.
 func (d Dialect) GrantsFor(table string, to Roles) (string, error) {
 	return d.text().GrantsFor(table, dialect.Roles(to))
 }

@@ -338,9 +338,9 @@ func (r *recorder) record(place, key int, n int64, call func() (bool, error)) en
 	return *e
 }
 
-// yardstick starts a call that only waits for its timeout, which is as long as that of the load's calls. On a busy machine its
-// goroutine waits for a processor too, even while timers fire in time on another one. late returns by how much it exceeded its
-// timeout, or zero beside a call that took less.
+// yardstick starts a call that only waits for its timeout, which is as long as that of the load's calls. On a busy machine
+// its goroutine waits for a processor too, even while timers fire in time on another one. late returns by how much it
+// exceeded its timeout, or zero beside a call that took less.
 func yardstick() (late func(took time.Duration) time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), outageTimeout)
 	begin, waited := time.Now(), make(chan time.Duration, 1)

@@ -20,8 +20,8 @@ type site struct {
 	pooler  *own
 	driver  string
 	dialect string
-	// dsns has the data source name of each node, and direct is that of the server behind a pooler, or of the standby, which the
-	// promoted one is in the end.
+	// dsns has the data source name of each node, and direct is that of the server behind a pooler, or of the standby, which
+	// the promoted one is in the end.
 	dsns   []string
 	direct string
 	// endpoints are the addresses of the nodes for clients, and pids the files with the process ids of their servers.

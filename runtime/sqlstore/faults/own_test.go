@@ -96,7 +96,8 @@ func (o *own) remove() {
 // port returns the ith port of the servers.
 func (o *own) port(i int) int { return o.first + i }
 
-// freePorts returns the first of as many free ports as the servers of a script have at most. They are below those of clients.
+// freePorts returns the first of as many free ports as the servers of a script have at most. They are below those of
+// clients.
 func freePorts() int {
 	const most = 52
 	for {

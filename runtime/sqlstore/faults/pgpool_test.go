@@ -24,8 +24,8 @@ import (
 // balancer is a Pgpool-II before a Postgres and a replica that applies commits late; see pgpool.sh.
 type balancer struct{ own }
 
-// replicaDelay is how late the replica is: late enough that a read of it cannot be mistaken for one of the primary, and that a slow
-// machine creates a table before.
+// replicaDelay is how late the replica is: late enough that a read of it cannot be mistaken for one of the primary, and that
+// a slow machine creates a table before.
 const replicaDelay = 8 * time.Second
 
 // startBalancer starts a Pgpool-II with settings. It is stopped when the test ends.

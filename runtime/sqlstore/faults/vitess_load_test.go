@@ -35,7 +35,8 @@ const vitessLoadEnv = "RATELIMITGEN_VITESS_LOAD"
 // vitessLoad is where a process takes tokens.
 type vitessLoad struct{ DSN, Table string }
 
-// vitessTaken has, for each key, the calls that were admitted and those with an error, which may have taken. The hot key is the last.
+// vitessTaken has, for each key, the calls that were admitted and those with an error, which may have taken. The hot key is
+// the last.
 type vitessTaken struct {
 	Admitted, Unknown []int64
 	Denied            int64

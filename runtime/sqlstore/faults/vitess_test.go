@@ -62,8 +62,8 @@ func TestVitessConforms(t *testing.T) {
 	conforms(t, vitessGates(t), vitessTests...)
 }
 
-// vitessShardTests are those that also hold on a sharded keyspace. The others have statements of their own for tables that are then in
-// two keyspaces.
+// vitessShardTests are those that also hold on a sharded keyspace. The others have statements of their own for tables that
+// are then in two keyspaces.
 var vitessShardTests = []string{
 	"TestStore", "TestServersAgreeWithModel", "TestProcessesGetExactlyTheCapacity", "TestHistoriesAreLinearizable", "TestGroupHistoriesAreLinearizable",
 	"TestSweepDeletesOnlyFullRows", "TestForgetDeletesOnlyTheRowsOfItsLimit", "TestSweepUnderLoadGrantsExactlyTheCapacity",
@@ -238,8 +238,8 @@ func TestVitessTakesFromKeysOfOneFirstPart(t *testing.T) {
 	assert.Equal(t, 150, rows)
 }
 
-// A table that dialect MySQL has created, such as one of a server that Vitess takes over, gets the column that shards need, with its
-// value for the rows that it has.
+// A table that dialect MySQL has created, such as one of a server that Vitess takes over, gets the column that shards need,
+// with its value for the rows that it has.
 func TestVitessMigratesTablesOfMySQL(t *testing.T) {
 	gate := vitessGates(t)[0]
 	db := gate.Open(t)

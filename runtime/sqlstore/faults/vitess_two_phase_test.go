@@ -65,9 +65,9 @@ type pairCall struct {
 	err  error
 }
 
-// Servers, tablets and vtgates are killed while calls take from two shards: each call has taken from both or from none. A failed one has
-// taken from none unless its error is ErrOutcomeUnknown, or its context has ended, after which the store goes on. Half of the calls have
-// keys of their own; the others wait for the locks of those that a kill stops.
+// Servers, tablets and vtgates are killed while calls take from two shards: each call has taken from both or from none. A
+// failed one has taken from none unless its error is ErrOutcomeUnknown, or its context has ended, after which the store goes
+// on. Half of the calls have keys of their own; the others wait for the locks of those that a kill stops.
 func TestVitessTwoPhasesSurviveKills(t *testing.T) {
 	gates := vitessShards(t)
 	db := gates[0].Open(t)

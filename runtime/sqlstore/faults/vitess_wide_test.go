@@ -20,8 +20,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/live"
 )
 
-// Two shards are split into four while four processes take. It comes last, because the other tests need two. The log has what a decision
-// costs on one server of MySQL by itself, on an unsharded keyspace, on two shards and on four.
+// Two shards are split into four while four processes take. It comes last, because the other tests need two. The log has
+// what a decision costs on one server of MySQL by itself, on an unsharded keyspace, on two shards and on four.
 func TestVitessReshardsUnderLoad(t *testing.T) {
 	shards := vitessShards(t)
 	alone := live.Server{Name: "MySQL", Driver: "mysql", Dialect: dialect.MySQL,

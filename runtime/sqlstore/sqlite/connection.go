@@ -32,8 +32,8 @@ type sqliteStmt interface {
 	driver.StmtExecContext
 }
 
-// connection is a connection of the driver with the statements that decide. They are not those of package database/sql, because
-// a transaction of these costs nearly twice as much there.
+// connection is a connection of the driver with the statements that decide. They are not those of package database/sql,
+// because a transaction of these costs nearly twice as much there.
 type connection struct {
 	sqliteConn
 	table string
@@ -73,10 +73,10 @@ const (
 	statements
 )
 
-// texts are the statements. One for many rows has the name of the limit, whose rows have the shard 0, and their keys, in JSON. It
-// gets all other columns of a row by its place in the list, which json_each calls key: for each row that is two thirds of a statement
-// for one row, and less than half of what it is with all columns in JSON. JSON would make shards no cheaper: consecutive ones of a key are
-// read as a range.
+// texts are the statements. One for many rows has the name of the limit, whose rows have the shard 0, and their keys, in
+// JSON. It gets all other columns of a row by its place in the list, which json_each calls key: for each row that is two
+// thirds of a statement for one row, and less than half of what it is with all columns in JSON. JSON would make shards no
+// cheaper: consecutive ones of a key are read as a range.
 var texts = [statements]string{
 	beginRead: "BEGIN",
 	begin:     "BEGIN IMMEDIATE",

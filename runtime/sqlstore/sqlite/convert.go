@@ -12,7 +12,8 @@ import (
 
 // The statements of a conversion. {converted} is the new table until it has the name of the old one.
 const (
-	// hasNoNumbers selects whether the table is WITHOUT ROWID, as earlier versions have made it, so that its rows have no numbers.
+	// hasNoNumbers selects whether the table is WITHOUT ROWID, as earlier versions have made it, so that its rows have no
+	// numbers.
 	hasNoNumbers = `SELECT COALESCE(max(wr), 0) FROM pragma_table_list('{name}') WHERE schema = '{schema}'`
 	copyRows     = `INSERT INTO {converted} (name, {key}, shard, value, at_ns, prev, log)
 SELECT name, {key}, shard, value, at_ns, prev, log FROM {table} ORDER BY name, {key}, shard`
@@ -21,7 +22,8 @@ SELECT name, {key}, shard, value, at_ns, prev, log FROM {table} ORDER BY name, {
 	// otherColumns selects the columns that are not of this package.
 	otherColumns = `SELECT group_concat(name, ', ') FROM pragma_table_info('{name}', '{schema}')
 WHERE name NOT IN ('name', 'key', 'shard', 'value', 'at_ns', 'prev', 'log')`
-	// attached selects the statements of the indexes and triggers that users have added to the table, which are dropped with it.
+	// attached selects the statements of the indexes and triggers that users have added to the table, which are dropped with
+	// it.
 	attached = `SELECT sql FROM {schema.}sqlite_schema WHERE tbl_name = '{name}' AND type IN ('index', 'trigger') AND sql IS NOT NULL`
 )
 

@@ -156,8 +156,8 @@ func digest(t testing.TB, db *sql.DB) string {
 	return fmt.Sprintf("%d rows, %x", n, hash.Sum(nil))
 }
 
-// Programs that know the table only by its columns, as earlier versions do, count while it is converted, and after that. Several
-// processes convert it at once.
+// Programs that know the table only by its columns, as earlier versions do, count while it is converted, and after that.
+// Several processes convert it at once.
 func TestConversionBesideAnotherProgram(t *testing.T) {
 	path, db := withoutNumbers(t, 2000)
 	db.SetMaxOpenConns(1)

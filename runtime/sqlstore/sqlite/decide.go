@@ -12,8 +12,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 )
 
-// decider is a decide.Decider. It reads the rows that the connection does not have in its [rowCache], and writes those that have changed.
-// Statements for several rows call SQL functions of this process, because SQLite runs in it: see [callRecord].
+// decider is a decide.Decider. It reads the rows that the connection does not have in its [rowCache], and writes those that
+// have changed. Statements for several rows call SQL functions of this process, because SQLite runs in it: see [callRecord].
 type decider struct{ db *sql.DB }
 
 // Decide implements decide.Decider. It ignores the context, because a canceled statement may have written although its
@@ -80,8 +80,8 @@ func (t *transaction) run() (done bool, err error) {
 	return done && known, err
 }
 
-// insertFirst runs a batch of one row as if the row did not exist, unless the cache has it, and inserts it by a statement without a transaction.
-// It reports whether that was so.
+// insertFirst runs a batch of one row as if the row did not exist, unless the cache has it, and inserts it by a statement
+// without a transaction. It reports whether that was so.
 func (t *transaction) insertFirst(row runtime.Row) (ended, done bool, err error) {
 	if _, seen := t.cache.number(row); seen {
 		return false, false, nil
@@ -163,7 +163,8 @@ func (t *transaction) setStates() {
 	}
 }
 
-// fewRows is how many rows of a limit are read and inserted one by one: a statement for many costs as much as some three for one.
+// fewRows is how many rows of a limit are read and inserted one by one: a statement for many costs as much as some three for
+// one.
 const fewRows = 3
 
 // readRows reads rows into the record.
@@ -193,8 +194,8 @@ func (t *transaction) readRows(rows []runtime.Row) error {
 	return nil
 }
 
-// readShards reads rows[from] and the rows of the same key that follow it, before rows[to], while their shards are consecutive. It
-// returns the index after the last one.
+// readShards reads rows[from] and the rows of the same key that follow it, before rows[to], while their shards are
+// consecutive. It returns the index after the last one.
 func (t *transaction) readShards(rows []runtime.Row, from, to int) (end int, err error) {
 	r, end := rows[from], from+1
 	for end < to && rows[end].Key == r.Key && rows[end].Shard == r.Shard+end-from {
@@ -296,8 +297,8 @@ func (t *transaction) written(rows int, s statement, args ...driver.Value) (driv
 	return result, nil
 }
 
-// runOf returns the end of the run of neighbours from an index on that have the same name, and whether one statement can have them all:
-// they are more than a few, and of is true for each.
+// runOf returns the end of the run of neighbours from an index on that have the same name, and whether one statement can
+// have them all: they are more than a few, and of is true for each.
 func runOf(from, n int, of func(i int) (string, bool)) (to int, many bool) {
 	name, all := of(from)
 	for to = from + 1; to < n; to++ {

@@ -56,7 +56,8 @@ func TestTakeFromATableWithATrigger(t *testing.T) {
 	assert.NotZero(t, logged)
 }
 
-// A lone caller takes by a statement that finds no row if the shard whose turn it is was deleted, as by a sweep once it is full.
+// A lone caller takes by a statement that finds no row if the shard whose turn it is was deleted, as by a sweep once it is
+// full.
 func TestMissingShards(t *testing.T) {
 	r := newRig(t)
 	limit := limiter.New(r.store).Limit(once("sharded", runtime.TokenBucket, 40, 4), runtime.Key{})

@@ -19,8 +19,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
-// Files of earlier versions, as testdata/formats has them, are refused, and those with rows of another meaning also after the statements. Rows with the present meaning are exactly as they were
-// after the statements that the error names. Package agree has the statements of servers.
+// Files of earlier versions, as testdata/formats has them, are refused, and those with rows of another meaning also after
+// the statements. Rows with the present meaning are exactly as they were after the statements that the error names. Package
+// agree has the statements of servers.
 func TestFormats(t *testing.T) {
 	const day = 24 * time.Hour
 	bucket := func(name string, maxReserved int64) *runtime.Policy {

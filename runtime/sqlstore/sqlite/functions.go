@@ -54,7 +54,8 @@ func (c *callRecord) judge(args []driver.Value) (driver.Value, error) {
 	key, okKey := args[0].(string)
 	shard, okShard := args[1].(int64)
 	if !okKey || !okShard || c.page == nil {
-		return nil, fmt.Errorf("the row of a rate limit has a key of %T and a shard of %T, or no sweep is in flight", args[0], args[1])
+		return nil, fmt.Errorf("the row of a rate limit has a key of %T and a shard of %T, or no sweep is in flight",
+			args[0], args[1])
 	}
 	stored, err := storedRowOf(args[2:])
 	if err != nil {

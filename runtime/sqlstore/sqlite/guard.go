@@ -17,8 +17,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 )
 
-// logCalls is after how many calls to look at the log, which costs half a microsecond: fewer than write so many pages that SQLite begins
-// the log from the start, after which nothing would show that it was emptied.
+// logCalls is after how many calls to look at the log, which costs half a microsecond: fewer than write so many pages that
+// SQLite begins the log from the start, after which nothing would show that it was emptied.
 const logCalls = 8
 
 // guard detects that the file of an open database is no longer the one that other programs open by its path. Each side
@@ -34,8 +34,8 @@ type guard struct {
 	// log and its index are new if the only connection was closed in between.
 	connections *atomic.Int64
 	statAt      int64
-	// log is the opened log, and logged its size at the last check. It shrinks rarely. To close it ends no lock, unlike the file and the
-	// index.
+	// log is the opened log, and logged its size at the last check. It shrinks rarely. To close it ends no lock, unlike the
+	// file and the index.
 	log    atomic.Pointer[os.File]
 	logged int64
 	// calls counts those between two looks at the log.
@@ -141,8 +141,8 @@ func (g *guard) check() (compared bool, err error) {
 	return false, nil
 }
 
-// compareUnlessBusy compares the files, unless another call does: then it returns what is known, so that calls do not wait for one
-// another's comparison, which may take [bounds.GuardTimeout].
+// compareUnlessBusy compares the files, unless another call does: then it returns what is known, so that calls do not wait
+// for one another's comparison, which may take [bounds.GuardTimeout].
 func (g *guard) compareUnlessBusy() (compared bool, err error) {
 	if g.mu.TryLock() {
 		defer g.mu.Unlock()
@@ -224,8 +224,8 @@ func (g *guard) compare() (at int, err error) {
 	return 0, nil
 }
 
-// truncated returns an error if another program has truncated the log, and changes that only the log has are lost with it. SQLite goes on
-// writing behind the end that it remembers, so that the log begins with zeros then.
+// truncated returns an error if another program has truncated the log, and changes that only the log has are lost with it.
+// SQLite goes on writing behind the end that it remembers, so that the log begins with zeros then.
 //
 // SQLite truncates the log too, as far as it does not need it any more, and so may any program that asks SQLite to.
 func (g *guard) truncated() error {

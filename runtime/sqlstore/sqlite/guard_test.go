@@ -162,8 +162,8 @@ func emptyLog(l *limiter.Limiter) error {
 	return err
 }
 
-// SQLite goes on writing behind the end of the log that it remembers, so that the log soon has its old size. When the process ends, the
-// file is as it was when the log was last copied.
+// SQLite goes on writing behind the end of the log that it remembers, so that the log soon has its old size. When the
+// process ends, the file is as it was when the log was last copied.
 func TestEmptiedLogIsNoticedByCalls(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	s := must(sqlite.Open(path))(t)

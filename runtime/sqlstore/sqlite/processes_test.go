@@ -183,8 +183,8 @@ func TestKilledProcessLosesNoReportedToken(t *testing.T) {
 // together is the limit from whose keys processes take until they are killed.
 var together = &runtime.Policy{Name: "together", Kind: runtime.TokenBucket, Rate: 1, Period: runtime.MaxPeriod, Capacity: 1e9}
 
-// callersUntilKilled is how many goroutines of a process take, half of the time from one key and otherwise from a hundred others: so
-// many tokens may be taken and not printed.
+// callersUntilKilled is how many goroutines of a process take, half of the time from one key and otherwise from a hundred
+// others: so many tokens may be taken and not printed.
 const callersUntilKilled = 8
 
 func takeTogetherUntilKilled(l *limiter.Limiter) error {
@@ -205,7 +205,8 @@ func takeTogetherUntilKilled(l *limiter.Limiter) error {
 	return <-errs
 }
 
-// Three processes at a time take from the same keys, and each is killed after some tokens, the first of them while it opens the file.
+// Three processes at a time take from the same keys, and each is killed after some tokens, the first of them while it opens
+// the file.
 func TestKilledProcessesOfOneFileLoseNoReportedToken(t *testing.T) {
 	path, kills := filepath.Join(t.TempDir(), "limits.db"), int64(40)
 	if runtimetest.Long() {

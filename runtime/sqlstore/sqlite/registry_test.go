@@ -85,7 +85,8 @@ func TestRefusalEndsAfterAdopt(t *testing.T) {
 	})
 }
 
-// Calls that share a batch may have policies of one name of which one has no owner: a package of limits, and one written by hand.
+// Calls that share a batch may have policies of one name of which one has no owner: a package of limits, and one written by
+// hand.
 func TestOneBatchHasPoliciesOfAnOwnerAndOfNone(t *testing.T) {
 	store := must(sqlite.Open(filepath.Join(t.TempDir(), "limits.db")))(t)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })

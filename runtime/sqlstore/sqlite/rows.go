@@ -10,8 +10,8 @@ import (
 
 // storedRow is a row as it is stored.
 type storedRow struct {
-	// id is the number of the row in SQLite, its _rowid_, by which statements find it sooner than by name, key and shard. SQLite may give the
-	// number of a deleted row to another one, and VACUUM gives all rows other numbers.
+	// id is the number of the row in SQLite, its _rowid_, by which statements find it sooner than by name, key and shard.
+	// SQLite may give the number of a deleted row to another one, and VACUUM gives all rows other numbers.
 	id    int64
 	state runtime.State
 }
@@ -31,8 +31,8 @@ func storedRowOf(columns []driver.Value) (storedRow, error) {
 }
 
 // rowCache has the rows that a connection has read or written last, so that most batches read none. They are those of the
-// database while it has the version of the cache, which each commit replaces: of this connection, of another one and of another
-// process. The zero rowCache is empty.
+// database while it has the version of the cache, which each commit replaces: of this connection, of another one and of
+// another process. The zero rowCache is empty.
 type rowCache struct {
 	rows recent.Map[runtime.Row, cachedRow]
 	// version is that of the database, if it is known.
@@ -51,13 +51,14 @@ type cachedRow struct {
 const (
 	// youngRows is the most rows of each of the two generations: together some 15 MB.
 	youngRows = 32_768
-	// longestLog is the longest log that is kept, so that slots and precise windows do not take much more. Of rows with longer ones, the number
-	// is kept, which is the one of no epoch.
+	// longestLog is the longest log that is kept, so that slots and precise windows do not take much more. Of rows with longer
+	// ones, the number is kept, which is the one of no epoch.
 	longestLog = 256
 	noEpoch    = -1
 )
 
-// use ends the epoch unless the database still has the version of the cache. That is read in a transaction, in which it does not change.
+// use ends the epoch unless the database still has the version of the cache. That is read in a transaction, in which it does
+// not change.
 func (c *rowCache) use(version uint32, err error) {
 	if err != nil || !c.known || version != c.version {
 		c.epoch++
@@ -68,8 +69,8 @@ func (c *rowCache) use(version uint32, err error) {
 // committed makes the rows those of the version after a commit of this connection.
 func (c *rowCache) committed(version uint32, err error) { c.version, c.known = version, err == nil }
 
-// committedAlone is committed for a statement without a transaction, before which others may have written: each commit adds one to the
-// version, and so does it when a connection finds that others have written.
+// committedAlone is committed for a statement without a transaction, before which others may have written: each commit adds
+// one to the version, and so does it when a connection finds that others have written.
 func (c *rowCache) committedAlone(version uint32, err error) {
 	if err != nil || !c.known || version != c.version+1 {
 		c.epoch++

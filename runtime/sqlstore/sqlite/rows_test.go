@@ -37,7 +37,8 @@ func left(t *testing.T, s runtime.Store, p *runtime.Policy, keys ...string) (all
 	return all
 }
 
-// A store that has decided for some keys, and so has their rows in memory, decides by what was written to the table since, whoever has written it.
+// A store that has decided for some keys, and so has their rows in memory, decides by what was written to the table since,
+// whoever has written it.
 func TestRowsThatOthersHaveWritten(t *testing.T) {
 	for name, c := range map[string]struct {
 		write func(t *testing.T, r *rig, p *runtime.Policy)

@@ -511,8 +511,8 @@ func muteFor(t *testing.T, silence time.Duration, obeys bool, batch int) {
 	assert.NoError(t, store.Close())
 }
 
-// These are calls without a deadline, and Ready, Migrate and Sweep. If a connection falls silent while the store is prepared for them,
-// another one is prepared instead.
+// These are calls without a deadline, and Ready, Migrate and Sweep. If a connection falls silent while the store is prepared
+// for them, another one is prepared instead.
 func TestSilentConnectionEndsCallsWithoutDeadline(t *testing.T) {
 	for i := range 4 {
 		batch, prepared := i%2, i/2 > 0
@@ -597,8 +597,8 @@ func TestRunInTxReturnsBeforeALateCommit(t *testing.T) {
 	})
 }
 
-// The answer to an acquisition is lost, and whether it has had an effect, or will have one yet, is not known. The slot is free
-// while the connection is still silent, and remains so when it responds again. No fence occurs twice.
+// The answer to an acquisition is lost, and whether it has had an effect, or will have one yet, is not known. The slot is
+// free while the connection is still silent, and remains so when it responds again. No fence occurs twice.
 func TestSlotWhoseAnswerIsLostIsReleased(t *testing.T) {
 	for _, row := range []struct {
 		step string

@@ -13,24 +13,25 @@
 // # The file
 //
 // SQLite keeps a write-ahead log (-wal) and its index (-shm) beside the file, named after its path. So every program must
-// open the file by the same path, or by symbolic links to it, and the directory must hold all three. A file with several hard
-// links is refused, and on Linux one that is mounted without its directory. If the file, the log or the index is deleted,
-// replaced or linked while it is open, the store detects that within a tenth of a second, and calls fail until it is
-// undone, or the file is opened again; tokens that a lease has taken before can still be spent.
+// open the file by the same path, or by symbolic links to it, and the directory must hold all three. A file with several
+// hard links is refused, and on Linux one that is mounted without its directory. If the file, the log or the index is
+// deleted, replaced or linked while it is open, the store detects that within a tenth of a second, and calls fail until it
+// is undone, or the file is opened again; tokens that a lease has taken before can still be spent.
 //
-// If another program truncates the log, the counts that only the log has are lost. An empty log is detected within eight calls, and one that is
-// shorter than before within a tenth of a second, unless it has grown to its old size meanwhile. Calls fail then until every program that
-// uses the file has been restarted. Close leaves the connection open, because SQLite would copy what is left of the log into the file.
+// If another program truncates the log, the counts that only the log has are lost. An empty log is detected within eight
+// calls, and one that is shorter than before within a tenth of a second, unless it has grown to its old size meanwhile.
+// Calls fail then until every program that uses the file has been restarted. Close leaves the connection open, because
+// SQLite would copy what is left of the log into the file.
 //
 // Only the owner of a new file may read and write it, its log and its index (mode 0600). An existing file keeps its mode,
 // which new logs get too.
 //
-// The connection keeps the rows that it has used last in memory, at most 65,536, and reads a row again once anyone else has written to
-// the file. So a trigger on the table of counts must not change other counts.
+// The connection keeps the rows that it has used last in memory, at most 65,536, and reads a row again once anyone else has
+// written to the file. So a trigger on the table of counts must not change other counts.
 //
-// Rows have numbers, by which they are updated. In a file of an earlier version, Open replaces the table by one with numbers, in one transaction:
-// some 2 seconds for 1,000,000 rows, in which other programs wait, and room on the volume for twice the table. Programs of that version
-// may use the file before and after that.
+// Rows have numbers, by which they are updated. In a file of an earlier version, Open replaces the table by one with
+// numbers, in one transaction: some 2 seconds for 1,000,000 rows, in which other programs wait, and room on the volume for
+// twice the table. Programs of that version may use the file before and after that.
 //
 // The log takes up to 8 MB on the volume, or an eighth of the free space there if that is less, and more as long as a
 // reader keeps a transaction open.
@@ -259,9 +260,9 @@ func checkPath(path string) error {
 //
 // Transactions lock the database when they begin (_txlock=immediate). SQLite waits only 10 ms for another process's lock,
 // because it ignores contexts; the store retries. A log that a long reader has made larger than 16 MB is truncated to that
-// when it restarts. See logSize for its usual size. At most 16 MB of the file are kept in memory: with 2 MB, which is SQLite's default, 10,000 keys
-// of 200,000 in use cost 1.2 times as much. A statement that writes several rows in a transaction keeps what they were until it
-// ends: in memory, where that costs new keys a quarter less.
+// when it restarts. See logSize for its usual size. At most 16 MB of the file are kept in memory: with 2 MB, which is
+// SQLite's default, 10,000 keys of 200,000 in use cost 1.2 times as much. A statement that writes several rows in a
+// transaction keeps what they were until it ends: in memory, where that costs new keys a quarter less.
 func dsn(path string) string {
 	options := url.Values{
 		"_pragma": {"busy_timeout(10)", "journal_mode(WAL)", "synchronous(NORMAL)", "journal_size_limit(16777216)",

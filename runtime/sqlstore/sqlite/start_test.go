@@ -49,7 +49,8 @@ func TestStartLogsTheMode(t *testing.T) {
 	}
 }
 
-// A program that starts its store does nothing else for it. The second one here is its next version, without one of the limits.
+// A program that starts its store does nothing else for it. The second one here is its next version, without one of the
+// limits.
 func TestStartMigratesChecksAndSweeps(t *testing.T) {
 	var logged bytes.Buffer
 	before := slog.Default()

@@ -132,8 +132,8 @@ func TestForgetDeletesTheRowsOfALimit(t *testing.T) {
 	assert.Equal(t, int64(9), b.Remaining)
 }
 
-// The clock of the database is set ahead by mistake, for less than an hour, and back. Every kind of limit, a penalty and a block of a key are as
-// they were.
+// The clock of the database is set ahead by mistake, for less than an hour, and back. Every kind of limit, a penalty and a
+// block of a key are as they were.
 func TestSweepByAClockThatIsAheadDeletesNothingInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{}

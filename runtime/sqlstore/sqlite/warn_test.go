@@ -119,8 +119,8 @@ func TestProcessesCrossEachThresholdOnce(t *testing.T) {
 	assert.Empty(t, total)
 }
 
-// Random requests of every verb on limits of every kind, one of which operators change meanwhile, cross a threshold if and only
-// if the tokens before and after them, at one instant, are on two sides of it.
+// Random requests of every verb on limits of every kind, one of which operators change meanwhile, cross a threshold if and
+// only if the tokens before and after them, at one instant, are on two sides of it.
 func TestCrossingsAreThoseOfTheTokensBeforeAndAfter(t *testing.T) {
 	for name, open := range map[string]func(clock func() time.Time) runtime.Store{
 		"memstore": func(clock func() time.Time) runtime.Store { return &memstore.Store{Clock: clock} },

@@ -21,7 +21,8 @@ type departure struct {
 // departs returns a context that ends at a random instant of the requests that get it or contexts made from it.
 func departs(r *rand.Rand, ctx context.Context, remote bool) (context.Context, *departure) {
 	ctx, cancel := context.WithCancel(ctx)
-	d := &departure{cancel: cancel, when: oneOf(r, "before", "while the clock is read", "while the clock is read", "after"), turns: r.IntN(1 << r.IntN(15))}
+	d := &departure{cancel: cancel, when: oneOf(r, "before", "while the clock is read", "while the clock is read", "after"),
+		turns: r.IntN(1 << r.IntN(15))}
 	if remote && r.IntN(3) > 0 {
 		// In this process, when that is could not be repeated.
 		d.when = "meanwhile"

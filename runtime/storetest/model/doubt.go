@@ -14,7 +14,8 @@ func (q request) give(now int64, t terms, tokens *big.Rat) {
 	if most := atMost(missing, t); t.windows.kind != bucket && q.k.history.windowEnd(last.now, last.by) <= now {
 		tokens.Add(tokens, new(big.Rat).Sub(missing, most))
 	}
-	q.k.history = append(q.k.history, &event{now: last.now, tokens: tokens.Neg(tokens), used: new(big.Rat), by: last.by, hidden: last.hidden})
+	q.k.history = append(q.k.history, &event{now: last.now, tokens: tokens.Neg(tokens), used: new(big.Rat), by: last.by,
+		hidden: last.hidden})
 }
 
 // learn makes the history of a key one that leaves a number of tokens, as far as settlements are in doubt. A number

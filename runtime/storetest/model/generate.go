@@ -31,8 +31,9 @@ func newLimit(r *rand.Rand, name string, unmet pairs) (*limit, bool) {
 	base := l.policy(r, name)
 	if traits["plans"] == "three" {
 		l.names = runtime.PlanNames{"", "free", "pro", "unlimited"}
-		l.policies = runtime.PlanPolicies{{}, base, base, {Name: base.Name, Kind: base.Kind, Precise: base.Precise, Shards: base.Shards,
-			Mode: runtime.ModeUnlimited, AtMost: base.AtMost, Overrides: base.Overrides}}
+		l.policies = runtime.PlanPolicies{{}, base, base, {Name: base.Name, Kind: base.Kind, Precise: base.Precise,
+			Shards: base.Shards,
+			Mode:   runtime.ModeUnlimited, AtMost: base.AtMost, Overrides: base.Overrides}}
 		if !base.Precise {
 			l.renumber(r, &l.policies[2], false)
 		}
@@ -115,8 +116,9 @@ func (l *limit) policy(r *rand.Rand, name string) runtime.Policy {
 		p.Timeout = oneOf(r, time.Millisecond, 100*time.Millisecond)
 	}
 	if l.traits["overrides"] != "no" {
-		p.Overrides = runtime.OverrideBounds{Rate: 3 * p.Rate, Capacity: 3 * p.Capacity, MaxReserved: 3 * min(p.MaxReserved, runtime.Unbounded/3),
-			Unlimited: l.traits["overrides"] == "any"}
+		p.Overrides = runtime.OverrideBounds{Rate: 3 * p.Rate, Capacity: 3 * p.Capacity,
+			MaxReserved: 3 * min(p.MaxReserved, runtime.Unbounded/3),
+			Unlimited:   l.traits["overrides"] == "any"}
 		if !p.Kind.Linear() {
 			p.Overrides.Capacity = p.Overrides.Rate
 		}
@@ -146,7 +148,8 @@ func named[T fmt.Stringer](values []T, name string) T {
 }
 
 func randomCalendar(r *rand.Rand) runtime.Calendar {
-	c := runtime.Calendar{Unit: oneOf(r, runtime.CalendarUnits()...), Count: oneOf(r, 0, 1, 1, 1, 2, 3), At: oneOf(r, 0, 0, 150*time.Minute)}
+	c := runtime.Calendar{Unit: oneOf(r, runtime.CalendarUnits()...), Count: oneOf(r, 0, 1, 1, 1, 2, 3),
+		At: oneOf(r, 0, 0, 150*time.Minute)}
 	if r.IntN(2) == 0 {
 		c.From = runtime.Date{Year: 1990 + r.IntN(5), Month: time.Month(1 + r.IntN(12)), Day: oneOf(r, 1, 15, 28)}
 		if c.From.Month != time.February {

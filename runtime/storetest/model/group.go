@@ -21,7 +21,8 @@ func (w *world) together(verb string, first request, at turn) bool {
 		if at.answered() {
 			w.ask(at.limits, *q)
 		}
-		q.op, q.reserve = runtime.Take, verb == "group reserve" && (p.Reserves() || p.Mode == runtime.ModeUnlimited && p.Overrides.MaxReserved > 0)
+		q.op, q.reserve = runtime.Take, verb == "group reserve" &&
+			(p.Reserves() || p.Mode == runtime.ModeUnlimited && p.Overrides.MaxReserved > 0)
 		switch only := q.l.traits["reserve"] == "only"; {
 		case only && verb != "group reserve":
 			return false
@@ -50,7 +51,8 @@ func (w *world) together(verb string, first request, at turn) bool {
 	}
 	w.logf("%s in %s while the store %s: %+v %v", verb, at.where, at.state, g.Decisions, g.err)
 	for i, q := range requests {
-		w.logf("  %v %s %s plan %d class %d numbers %v n %d reserve %v", q.op, q.policy().Name, q.k.of, q.plan, q.class, q.numbers, q.n, q.reserve)
+		w.logf("  %v %s %s plan %d class %d numbers %v n %d reserve %v", q.op, q.policy().Name, q.k.of, q.plan, q.class,
+			q.numbers, q.n, q.reserve)
 		if i < len(g.Each) {
 			w.logf("    %s", describe(g.Each[i]))
 		}

@@ -88,8 +88,8 @@ func (t terms) lifted() bool { return t.mode == runtime.ModeOff || t.mode == run
 // open reports whether every request passes.
 func (t terms) open() bool { return t.lifted() || t.mode == runtime.ModeShadow }
 
-// same reports whether the terms are the same. It leaves out the windows, which never change for a key, and what the class of
-// a request leaves: all classes have one count.
+// same reports whether the terms are the same. It leaves out the windows, which never change for a key, and what the class
+// of a request leaves: all classes have one count.
 func (t terms) same(o terms) bool {
 	return t.mode == o.mode && t.unlimited == o.unlimited && t.sameNumbers(o)
 }
@@ -331,7 +331,8 @@ func atMost(missing *big.Rat, by terms) *big.Rat {
 func (h history) String() string {
 	s := ""
 	for _, e := range h {
-		s += fmt.Sprintf("\n  %v: %s, used %s, by rate %d, capacity %d, reserved %d, period %v", time.Unix(0, e.now).UTC(), e.tokens.FloatString(9), e.used.FloatString(9), e.by.Rate, e.by.Capacity, e.by.MaxReserved, time.Duration(e.by.period))
+		s += fmt.Sprintf("\n  %v: %s, used %s, by rate %d, capacity %d, reserved %d, period %v", time.Unix(0, e.now).UTC(),
+			e.tokens.FloatString(9), e.used.FloatString(9), e.by.Rate, e.by.Capacity, e.by.MaxReserved, time.Duration(e.by.period))
 	}
 	return s
 }

@@ -100,7 +100,8 @@ type counts struct {
 }
 
 func (c *counts) add(o counts) {
-	for _, sum := range []struct{ of, with *int }{{&c.requests, &o.requests}, {&c.renumbered, &o.renumbered}, {&c.inPenalty, &o.inPenalty},
+	for _, sum := range []struct{ of, with *int }{{&c.requests, &o.requests}, {&c.renumbered, &o.renumbered},
+		{&c.inPenalty, &o.inPenalty},
 		{&c.balances, &o.balances}, {&c.settled, &o.settled}, {&c.less, &o.less}, {&c.departed, &o.departed}, {&c.lost, &o.lost}, {&c.crossed, &o.crossed}} {
 		*sum.of += *sum.with
 	}
@@ -240,7 +241,8 @@ func (j *judge) failure(q request, d runtime.Decision, err error, at turn) {
 	// An override of a plan may bring another timeout, but plans of a world have the same.
 	opens := at.opens(p)
 	j.logf("%v %s %s n %d while the store %s: %+v, %v", q.op, p.Name, q.k.of, q.n, at.state, d, err)
-	usesStore := t.counts() || t.mode == runtime.ModeBlock && !t.unlimited && !q.decides() || (t.lifted() || t.unlimited) && q.op == runtime.Reset
+	usesStore := t.counts() || t.mode == runtime.ModeBlock && !t.unlimited && !q.decides() ||
+		(t.lifted() || t.unlimited) && q.op == runtime.Reset
 	passes := p.OnError == runtime.FailOpen || t.mode == runtime.ModeShadow
 	switch {
 	case q.l.leased():
@@ -292,7 +294,8 @@ func (j *judge) answer(q request, d runtime.Decision, err error, at turn) {
 		j.failure(q, d, err, at)
 		return
 	}
-	j.logf("%v %s %s plan %d class %d numbers %v n %d reserve %v in %s: %s %v", q.op, q.policy().Name, q.k.of, q.plan, q.class, q.numbers, q.n, q.reserve, at.where, describe(d), err)
+	j.logf("%v %s %s plan %d class %d numbers %v n %d reserve %v in %s: %s %v", q.op, q.policy().Name, q.k.of, q.plan, q.class,
+		q.numbers, q.n, q.reserve, at.where, describe(d), err)
 	if want := q.refused(at.now); want != nil || err != nil {
 		if !errors.Is(err, want) || (want == nil) != (err == nil) {
 			j.failf("the error is %v, want %v", err, want)
@@ -359,7 +362,8 @@ func (j *judge) decided(q request, d runtime.Decision, t terms, now int64) {
 	}
 	switch {
 	case allowed && !can, !allowed && must:
-		j.failf("allowed %v by %s, and it has %v more than needed (missing %v)", allowed, q.policy().Name, q.margin(now, t), float(q.missing(now, t)))
+		j.failf("allowed %v by %s, and it has %v more than needed (missing %v)", allowed, q.policy().Name, q.margin(now, t),
+			float(q.missing(now, t)))
 	case !allowed && t.mode == runtime.ModeEnforce:
 		j.denied(asked, d, now)
 	case !allowed:
@@ -378,8 +382,9 @@ func (j *judge) decided(q request, d runtime.Decision, t terms, now int64) {
 	}
 }
 
-// crossing returns what judges, after a request, which threshold it is said to have crossed: by the tokens that its key lacked
-// before and lacks then, at one instant. Where one of them is as near to a threshold as roundings may be, either is right.
+// crossing returns what judges, after a request, which threshold it is said to have crossed: by the tokens that its key
+// lacked before and lacks then, at one instant. Where one of them is as near to a threshold as roundings may be, either is
+// right.
 func (j *judge) crossing(q request, t terms, now int64) func(d runtime.Decision) {
 	warn := q.l.counted().Warn // the same for all plans that have numbers
 	if warn.Len() == 0 || q.l.loose() || t.unlimited || !t.counts() {
@@ -405,7 +410,8 @@ func (j *judge) crossing(q request, t terms, now int64) func(d runtime.Decision)
 			}
 		}
 		if d.Crossed != want {
-			j.failf("%d%% are said to be crossed, want %d%%, of %d, from %v used to %v", d.Crossed, want, t.Capacity, float(before), float(after))
+			j.failf("%d%% are said to be crossed, want %d%%, of %d, from %v used to %v", d.Crossed, want, t.Capacity,
+				float(before), float(after))
 		}
 		if want > 0 {
 			j.counts.crossed++
@@ -557,7 +563,8 @@ func (j *judge) penalty(when string, q request, now int64, t terms, lasts time.D
 		j.counts.inPenalty++
 	}
 	if lasts != want {
-		j.failf("%s: the penalty is said to last for %v, want %v: %+v of %v", when, lasts, want, q.k.penalties, time.Unix(0, now).UTC())
+		j.failf("%s: the penalty is said to last for %v, want %v: %+v of %v", when, lasts, want, q.k.penalties,
+			time.Unix(0, now).UTC())
 	}
 }
 

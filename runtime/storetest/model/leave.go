@@ -61,8 +61,8 @@ func (w *world) departed(requests []request, at turn) {
 	}
 }
 
-// departedFrom finds out whether a request has taken its tokens, and counts them. It reports whether all requests of its call
-// have taken too, if that follows.
+// departedFrom finds out whether a request has taken its tokens, and counts them. It reports whether all requests of its
+// call have taken too, if that follows.
 func (w *world) departedFrom(q request, at turn, back bool) (taken, follows bool) {
 	now := w.clock.now()
 	before, t := q.at(at.now), q.at(now)
@@ -101,7 +101,8 @@ func (w *world) departedFrom(q request, at turn, back bool) (taken, follows bool
 	case back:
 		w.failf("the caller has gone with an error, and %v tokens stay reserved: %v are missing, want %v", extra, missing, was)
 	case math.Abs(extra-float64(q.n)) > close || q.op != runtime.Charge && !can:
-		w.failf("after a request whose caller has gone, %v are missing, neither %v as before nor %d more; it may pass: %v", missing, was, q.n, can)
+		w.failf("after a request whose caller has gone, %v are missing, neither %v as before nor %d more; it may pass: %v",
+			missing, was, q.n, can)
 	default:
 		w.take(q, runtime.Decision{Taken: -1}, before, at.now)
 	}

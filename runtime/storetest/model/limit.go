@@ -135,7 +135,8 @@ func (t terms) given(p *runtime.Policy, n runtime.Numbers) terms {
 
 // allowed returns the numbers that a caller gives, at most those that the policy allows.
 func allowed(p *runtime.Policy, n runtime.Numbers) runtime.Numbers {
-	return runtime.Numbers{Rate: min(n.Rate, p.AtMost.Rate), Capacity: min(n.Capacity, p.AtMost.Capacity), MaxReserved: min(n.MaxReserved, p.AtMost.MaxReserved)}
+	return runtime.Numbers{Rate: min(n.Rate, p.AtMost.Rate), Capacity: min(n.Capacity, p.AtMost.Capacity),
+		MaxReserved: min(n.MaxReserved, p.AtMost.MaxReserved)}
 }
 
 // slowest returns the terms by which a key is full last, of all that its callers can give. Those without a rate are of

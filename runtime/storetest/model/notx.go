@@ -28,7 +28,8 @@ func (e Env) noTx(r *rand.Rand, limits *limiter.Limiter) (in *limiter.Limiter, d
 	return limits.WithTx(ended), func() {}, sql.ErrTxDone
 }
 
-// outOfTx makes a request in what is no transaction: it must fail, and take nothing, whatever the limit does if its store fails.
+// outOfTx makes a request in what is no transaction: it must fail, and take nothing, whatever the limit does if its store
+// fails.
 func (w *world) outOfTx(q request, at turn) bool {
 	t := q.at(at.now)
 	if q.n = max(1, q.n); !t.counts() || t.unlimited || q.n > q.most(t) || q.l.traits["reserve"] == "only" {

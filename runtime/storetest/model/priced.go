@@ -10,8 +10,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
-// A store sees counts only. So each count of a limit with prices is the cost of a random usage: the model makes one of which the sum
-// of prices times units, in exact arithmetic, is the count when it is rounded up, and sends it through the methods of such limits.
+// A store sees counts only. So each count of a limit with prices is the cost of a random usage: the model makes one of which
+// the sum of prices times units, in exact arithmetic, is the count when it is rounded up, and sends it through the methods
+// of such limits.
 
 // handle is what a world uses of one key of a limit, with prices or without.
 type handle interface {

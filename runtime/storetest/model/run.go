@@ -155,7 +155,8 @@ func (w *world) usually(all values, again bool) {
 
 // step sends one request.
 func (w *world) step(limits *limiter.Limiter, q request, all values) {
-	verb, at := all["verb"], turn{limits: limits, state: all["store"], where: all["in"], now: w.clock.now(), leaves: all["caller"] == "leaves"}
+	verb, at := all["verb"], turn{limits: limits, state: all["store"], where: all["in"], now: w.clock.now(),
+		leaves: all["caller"] == "leaves"}
 	if verb == "edit" {
 		w.forgetLooks()
 	} else if at.answered() {

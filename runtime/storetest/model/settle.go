@@ -24,7 +24,8 @@ func (j *judge) givenBack(limits *limiter.Limiter, t *taken, now int64, in terms
 	was, ideal, after := float(before), float(h.missing(now, in, true)), float64(in.full())-b.Value
 	close, unused := 1e-6+noise(in, before), float64(t.n-used)
 	if after < ideal-close && (!t.l.loose() || t.l.constant()) {
-		j.failf("too much was given back: %v are missing, and %v would be if only %d of %d had been taken", after, ideal, used, t.n)
+		j.failf("too much was given back: %v are missing, and %v would be if only %d of %d had been taken", after,
+			ideal, used, t.n)
 	}
 	had := was
 	if t.l.loose() {
@@ -40,11 +41,13 @@ func (j *judge) givenBack(limits *limiter.Limiter, t *taken, now int64, in terms
 		return
 	}
 	if least, ok := t.atLeast(now, in, unused); ok && after > least+close {
-		j.failf("%v are missing, and at most %v would be if %v tokens were given back less those that had come back", after, least, unused)
+		j.failf("%v are missing, and at most %v would be if %v tokens were given back less those that had come back",
+			after, least, unused)
 	}
 	t.event.withheld += max(0, unused-max(0, was-after))
 	if h[len(h)-1] == t.event && clean && math.Abs(after-ideal) > close {
-		j.failf("%v are missing after the only request since was settled, and %v would be if only %d of %d had been taken", after, ideal, used, t.n)
+		j.failf("%v are missing after the only request since was settled, and %v would be if only %d of %d had been taken", after,
+			ideal, used, t.n)
 	}
 	switch {
 	case after > was+close:

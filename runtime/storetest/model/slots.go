@@ -74,7 +74,8 @@ type slotHolder struct {
 }
 
 func newSlotWorld(r *rand.Rand, name string, clock *Clock, env Env) *slotWorld {
-	w := &slotWorld{journal: journal{clock: clock}, r: r, env: env, store: &breakable{Backend: env.Backend, state: "answers", clock: clock}}
+	w := &slotWorld{journal: journal{clock: clock}, r: r, env: env,
+		store: &breakable{Backend: env.Backend, state: "answers", clock: clock}}
 	slots := 1 + r.Int64N(6)
 	w.policy = &runtime.Policy{
 		Name: name, Kind: runtime.InFlight, Slots: slots, Hold: w.randomHold(),
@@ -83,7 +84,8 @@ func newSlotWorld(r *rand.Rand, name string, clock *Clock, env Env) *slotWorld {
 	if r.IntN(2) == 0 {
 		w.policy.Overrides = runtime.OverrideBounds{Slots: 2 * slots, Unlimited: r.IntN(2) == 0}
 	}
-	w.tokens = &runtime.Policy{Name: name + " tokens", Kind: runtime.FixedWindow, Rate: 20, Capacity: 20, Period: runtime.MaxPeriod, Start: runtime.StartOffset(0)}
+	w.tokens = &runtime.Policy{Name: name + " tokens", Kind: runtime.FixedWindow, Rate: 20, Capacity: 20,
+		Period: runtime.MaxPeriod, Start: runtime.StartOffset(0)}
 	for i := range 1 + r.IntN(2) {
 		w.keys = append(w.keys, &slotKey{of: runtime.KeyOf(runtime.Int(i)), tokens: 20})
 	}

@@ -160,8 +160,8 @@ func (w *world) forgetSwept() {
 	}
 }
 
-// fullIn reports whether a key is full by a row of it that has the start of its last window, but neither its zone nor its anniversary.
-// Then it is judged by the windows of a key without them.
+// fullIn reports whether a key is full by a row of it that has the start of its last window, but neither its zone nor its
+// anniversary. Then it is judged by the windows of a key without them.
 func (h history) fullIn(w windows, now int64, t terms) bool {
 	if len(h) == 0 {
 		return true
@@ -201,7 +201,8 @@ func (j *judge) conserved(when string, q request, t terms, now int64, value floa
 		lacked = max(0, had-t.comesBack(last.at, now, int64(q.l.counted().Shards)))
 	}
 	if has > lacked+taken+1e-6 {
-		j.failf("%s: shards lack %v tokens, and lacked %v before %v were taken, of which at most %v have not come back", when, has, had, taken, lacked)
+		j.failf("%s: shards lack %v tokens, and lacked %v before %v were taken, of which at most %v have not come back", when, has,
+			had, taken, lacked)
 	}
 	// A refund to all shards shares the tokens that they lacked at the last write, so that more have come back since.
 	if used == taken && t.accruesNothing(last.at, now) && has < had+used-1e-6 {

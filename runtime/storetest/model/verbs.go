@@ -190,7 +190,8 @@ func (j *judge) waited(q request, t terms, now int64, bound, slept time.Duration
 		instant, enough = now, func(q request, at int64) float64 { return q.after(now, at, t) }
 	}
 	// The first try is denied, and the others start no penalty.
-	denied := q.n > 0 && q.n <= q.most(t) && t.counts() && !q.reserve && (err != nil || slept > 0 || t.mode == runtime.ModeShadow && q.margin(now, t) < 0)
+	denied := q.n > 0 && q.n <= q.most(t) && t.counts() && !q.reserve &&
+		(err != nil || slept > 0 || t.mode == runtime.ModeShadow && q.margin(now, t) < 0)
 	before := q.k.penalized(now, t)
 	if denied {
 		q.k.penalize(now, t)
@@ -288,7 +289,8 @@ func (w *world) operate(verb string, q request, wholeLimit bool, what string) bo
 		exists, *own = blocked || overridden, overrides{}
 	}
 	w.dropEnded()
-	w.logf("%s %q of %s %v, whole limit %v, until %v: %+v: %v", verb, q.k.of, p.Name, q.plan, wholeLimit, until, e.Override, err)
+	w.logf("%s %q of %s %v, whole limit %v, until %v: %+v: %v", verb, q.k.of, p.Name, q.plan, wholeLimit,
+		until, e.Override, err)
 	if exists && err != nil || !exists && !errors.Is(err, runtime.ErrNoOverride) {
 		w.failf("%s: the error is %v, and there was one to end: %v", verb, err, exists)
 	}

@@ -122,7 +122,8 @@ func startsOf(c runtime.Calendar, zone *time.Location, from runtime.Date) (start
 		switch {
 		case clock.Year() < 1996:
 			continue
-		case clock.Year() > map[runtime.CalendarUnit]int{runtime.Day: 2005, runtime.Week: 2005, runtime.Month: 2030, runtime.Year: 2150}[c.Unit]:
+		case clock.Year() > map[runtime.CalendarUnit]int{runtime.Day: 2005, runtime.Week: 2005, runtime.Month: 2030,
+			runtime.Year: 2150}[c.Unit]:
 			return starts
 		case c.Unit == runtime.Day && count == 1 && firstShown(midnight, zone) == firstShown(midnight.AddDate(0, 0, 1), zone):
 			continue // the zone has skipped the day

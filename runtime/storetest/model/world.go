@@ -30,8 +30,8 @@ type Env struct {
 	DB *sql.DB
 	// Remote means that the store is a server: its calls take so long that contexts end meanwhile, and it locks rows.
 	Remote bool
-	// Apart means that the log of operators is in another database than the counts, so that no transaction of a caller erases a key that has
-	// entries.
+	// Apart means that the log of operators is in another database than the counts, so that no transaction of a caller erases a
+	// key that has entries.
 	Apart bool
 }
 
@@ -94,7 +94,8 @@ type leasing struct {
 
 // newWorld returns a world with some limits, with values whose pairs were not met.
 func newWorld(r *rand.Rand, name string, clock *Clock, env Env, unmet pairs) *world {
-	w := &world{judge: judge{journal: journal{clock: clock}}, r: r, env: env, unmet: unmet, store: &breakable{Backend: env.Backend, clock: clock}}
+	w := &world{judge: judge{journal: journal{clock: clock}}, r: r, env: env, unmet: unmet,
+		store: &breakable{Backend: env.Backend, clock: clock}}
 	for i := range 1 + r.IntN(3) {
 		l, ok := newLimit(r, name+strconv.Itoa(i), unmet)
 		for !ok {

@@ -29,7 +29,8 @@ type Subject struct {
 	Clock   *storetest.Clock
 }
 
-// Test makes batches of random calls on random rows, three on the same rows: before the last one, others change some of them.
+// Test makes batches of random calls on random rows, three on the same rows: before the last one, others change some of
+// them.
 func Test(t *testing.T, s Subject, batches int) {
 	for seed := range uint64(batches) {
 		d, policies, rows := s.generate(seed, 3)

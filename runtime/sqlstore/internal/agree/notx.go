@@ -21,7 +21,8 @@ type wrapped struct{ *sql.Tx }
 func NoTransaction(t *testing.T, db *sql.DB, store *sqlstore.Store) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	p := &runtime.Policy{Name: "in a transaction", Kind: runtime.TokenBucket, Rate: 1, Period: runtime.MaxPeriod, Capacity: 1000}
+	p := &runtime.Policy{Name: "in a transaction", Kind: runtime.TokenBucket, Rate: 1,
+		Period: runtime.MaxPeriod, Capacity: 1000}
 	limits, key := limiter.New(store), runtime.KeyOf(runtime.Int(42))
 	left := func(want int64, message string) {
 		t.Helper()

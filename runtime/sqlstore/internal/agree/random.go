@@ -21,7 +21,8 @@ type generator struct {
 
 var (
 	rates   = []int64{1, 3, 7, 10, 97, 1000, 40_000, 1_000_000_007, 700_000_000_000, 999_999_999_999_989}
-	periods = []time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, 7 * time.Second, 365 * 24 * time.Hour}
+	periods = []time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, 7 * time.Second,
+		365 * 24 * time.Hour}
 )
 
 // keys is how many keys a limit has.
@@ -128,7 +129,8 @@ func (d generator) state(p *runtime.Policy, now int64) runtime.State {
 	}
 	if p.Kind.Linear() && d.IntN(4) == 0 {
 		// What refunds have left: takes must keep it.
-		s.Log = "g" + string(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, math.Float64bits(1000)), math.Float64bits(2)))
+		s.Log = "g" + string(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, math.Float64bits(1000)),
+			math.Float64bits(2)))
 	}
 	if p.Kind == runtime.SlidingWindow {
 		rule := meter.RuleOf(p, "")

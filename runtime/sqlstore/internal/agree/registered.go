@@ -121,7 +121,8 @@ func (s programs) oneService() {
 
 func (s programs) twoServices() {
 	p := s.blog()
-	s.refused(p.Migrate(s.Context(), p.policies()...), `limit "visit"`, "they belong to example.com/shop, and this is the limit of example.com/blog")
+	s.refused(p.Migrate(s.Context(), p.policies()...), `limit "visit"`,
+		"they belong to example.com/shop, and this is the limit of example.com/blog")
 	s.refused(p.Ready(s.Context(), p.policies()...), "example.com/shop")
 	s.refused(p.take(s.Context()), "example.com/shop", "Options.Owner", "Adopt")
 	_, err := p.Sweep(s.Context(), p.policies()...)
@@ -132,7 +133,8 @@ func (s programs) twoServices() {
 		Until: s.Clock.Now().Add(time.Hour), Reason: "spam", Author: "ann",
 	})
 	s.refused(err)
-	require.NoError(s, limiter.New(p.Store).Limit(p.own, runtime.Key{}).Require(s.Context()), "its other limit is registered and works")
+	require.NoError(s, limiter.New(p.Store).Limit(p.own, runtime.Key{}).Require(s.Context()),
+		"its other limit is registered and works")
 	s.left(9)
 
 	p = s.of("example.com/blog", "int64", sqlstore.Options{Owner: "example.com/shop"})
@@ -153,7 +155,8 @@ func (s programs) inATransaction() {
 
 func (s programs) anotherKey() {
 	p := s.of("example.com/shop", "string", sqlstore.Options{})
-	s.refused(p.Migrate(s.Context(), p.policies()...), "their key is (int64), and that of this limit is (string)", "ratelimitgen diff")
+	s.refused(p.Migrate(s.Context(), p.policies()...), "their key is (int64), and that of this limit is (string)",
+		"ratelimitgen diff")
 	s.refused(p.take(s.Context()))
 	s.left(8)
 	s.exec("UPDATE " + dialect.RegistryTable(s.Table) + " SET key_types = '(string)' WHERE name = 'visit'")
@@ -165,9 +168,11 @@ func (s programs) anotherKey() {
 }
 
 func (s programs) aKeyEditWithoutCounts() {
-	s.exec("INSERT INTO " + dialect.RegistryTable(s.Table) + " (name, owner, format, key_types, numbers, at_ns) VALUES ('unused', 'example.com/shop', 1, '(int64)', '', 0)")
+	s.exec("INSERT INTO " + dialect.RegistryTable(s.Table) +
+		" (name, owner, format, key_types, numbers, at_ns) VALUES ('unused', 'example.com/shop', 1, '(int64)', '', 0)")
 	p := &runtime.Policy{Name: "unused", Kind: runtime.FixedWindow, Rate: 1, Period: time.Hour, Capacity: 1}
-	runtime.NewCatalog("example.com/shop", runtime.Catalog{Limits: []runtime.CatalogLimit{{Name: "unused", Policies: []*runtime.Policy{p}}}})
+	runtime.NewCatalog("example.com/shop",
+		runtime.Catalog{Limits: []runtime.CatalogLimit{{Name: "unused", Policies: []*runtime.Policy{p}}}})
 	require.NoError(s, s.shop().Migrate(s.Context(), p))
 	all, err := s.shop().Registrations(s.Context())
 	require.NoError(s, err)
@@ -213,7 +218,8 @@ func (s programs) aTableOfBefore() {
 		require.ErrorContains(s, err, "ALTER TABLE "+s.Table+" RENAME COLUMN ts TO at_ns")
 	}
 	s.exec("ALTER TABLE " + s.Table + " RENAME COLUMN ts TO at_ns")
-	s.exec("ALTER TABLE " + s.Table + " ADD COLUMN log " + map[bool]string{true: "BYTEA", false: "BLOB"}[s.Dialect.Name == "postgres"])
+	s.exec("ALTER TABLE " + s.Table + " ADD COLUMN log " + map[bool]string{true: "BYTEA",
+		false: "BLOB"}[s.Dialect.Name == "postgres"])
 	s.left(4)
 }
 
@@ -258,7 +264,8 @@ func (s programs) anotherSecret() {
 	_, err := s.shop().Sweep(ctx, p...)
 	require.NoError(s, err)
 
-	const without, another = "with the secret ", "and those of this program without a secret: give limiter.HashKeys and Catalog().HashKeys the secret"
+	const without, another = "with the secret ",
+		"and those of this program without a secret: give limiter.HashKeys and Catalog().HashKeys the secret"
 	s.refused(take(), without, another)
 	s.refused(take(limiter.HashKeys(second)), without, "and those of this program with the secret ")
 	s.refused(s.shop().Ready(ctx, plain.Policies()...), another)

@@ -13,7 +13,8 @@ func NewStore(db *sql.DB, d dialect.Dialect, o sqlstore.Options) (*sqlstore.Stor
 	return sqlstore.NewInside(db, o, inside.Options{Dialect: d})
 }
 
-// NewCreatingStore is [NewStore] for a store that creates all of its tables at their first use, as one of package sqlite does.
+// NewCreatingStore is [NewStore] for a store that creates all of its tables at their first use, as one of package sqlite
+// does.
 func NewCreatingStore(db *sql.DB, d dialect.Dialect, o sqlstore.Options) (*sqlstore.Store, error) {
 	return sqlstore.NewInside(db, o, inside.Options{Dialect: d, AutoCreate: true})
 }

@@ -13,7 +13,8 @@ func newBounds(db *sql.DB, d dialect.Dialect, schema, table string, queries Quer
 	case d.BoundWaits != "":
 		sources := rowSources(d)
 		for i := range sources {
-			for _, source := range []*string{&sources[i].rows, &sources[i].logged, &sources[i].keys, &sources[i].swapped, &sources[i].numbered} {
+			for _, source := range []*string{&sources[i].rows, &sources[i].logged, &sources[i].keys, &sources[i].swapped,
+				&sources[i].numbered} {
 				*source += "\nWHERE " + d.BoundWaits
 			}
 		}

@@ -18,9 +18,9 @@ import (
 // the dead ones for long.
 //
 // The timeouts of calls do not decide whether the database is silent, because they may be short, and their statements slow
-// or waiting for a lock. If there was no answer for [bounds.Suspicious], a probe begins, and calls go on. If that has no answer for
-// [bounds.Silent] either, and nothing else has, calls wait until something has: a probe, of which there is one at a time, or a call
-// that was sent before.
+// or waiting for a lock. If there was no answer for [bounds.Suspicious], a probe begins, and calls go on. If that has no
+// answer for [bounds.Silent] either, and nothing else has, calls wait until something has: a probe, of which there is one at
+// a time, or a call that was sent before.
 //
 // The stores and transactions of a pool share a circuit. A nil circuit never waits: it is for a database in this process.
 type Circuit struct {

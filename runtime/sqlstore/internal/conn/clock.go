@@ -12,9 +12,10 @@ import (
 // clock is the database's clock, computed from the host's: hosts disagree, and a count that several of them share needs one
 // time. The offset between the two is measured every [bounds.MeasureAfter].
 //
-// Each measurement has a bound of its error: half of its round trip, and more as it gets older. The one with the smallest bound
-// counts, so that a late packet does not move the clock. Two measurements whose bounds exclude each other show that a clock was
-// set, or that another server answers: then the newest counts, once a third one is nearer to the second than to the first.
+// Each measurement has a bound of its error: half of its round trip, and more as it gets older. The one with the smallest
+// bound counts, so that a late packet does not move the clock. Two measurements whose bounds exclude each other show that a
+// clock was set, or that another server answers: then the newest counts, once a third one is nearer to the second than to
+// the first.
 type clock struct {
 	mu sync.Mutex
 	// best is the measurement that counts. Its time is zero before the first one.
@@ -58,7 +59,8 @@ func measured(read reading) measurement {
 	return measurement{received, read.now.Add(half), half + resolution + jump(read.sent, received)}
 }
 
-// now returns the database's clock at a time of the host, by the monotonic clock, so that jumps of the wall clock cancel out.
+// now returns the database's clock at a time of the host, by the monotonic clock, so that jumps of the wall clock cancel
+// out.
 func (m measurement) now(at time.Time) time.Time { return m.zero.Add(at.Sub(m.at)) }
 
 // errorAt returns how far now can be off.
@@ -66,8 +68,8 @@ func (m measurement) errorAt(at time.Time) time.Duration {
 	return m.bound + at.Sub(m.at)/1_000_000*bounds.Drift + jump(m.at, at)
 }
 
-// jump returns how far the host's wall clock has moved against its monotonic clock. That is a correction of the wall clock, or
-// the time for which the host was suspended: its monotonic clock stops then, and the database's does not.
+// jump returns how far the host's wall clock has moved against its monotonic clock. That is a correction of the wall clock,
+// or the time for which the host was suspended: its monotonic clock stops then, and the database's does not.
 func jump(from, to time.Time) time.Duration {
 	moved := (to.Round(0).Sub(from.Round(0)) - to.Sub(from)).Abs()
 	if moved < bounds.LeastJump {
@@ -155,8 +157,8 @@ func (c *clock) known() bool {
 	return !c.best.at.IsZero()
 }
 
-// begin reports whether there is a measurement, whether the caller is to measure again, and whether it should wait for the result,
-// because the clock is stale.
+// begin reports whether there is a measurement, whether the caller is to measure again, and whether it should wait for the
+// result, because the clock is stale.
 func (c *clock) begin() (known, due, wait bool) {
 	now := time.Now()
 	c.mu.Lock()
@@ -169,8 +171,8 @@ func (c *clock) begin() (known, due, wait bool) {
 	return true, true, c.best.errorAt(now)-c.best.bound > bounds.Stale
 }
 
-// hurry makes the next measurement due at once, after one second at the earliest: another server may have taken the place of the one
-// that was measured.
+// hurry makes the next measurement due at once, after one second at the earliest: another server may have taken the place of
+// the one that was measured.
 func (c *clock) hurry() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

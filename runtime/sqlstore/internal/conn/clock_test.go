@@ -15,7 +15,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 )
 
-// refresh measures as a call does, and waits: if there is no measurement, or if the next one is due and no other is in flight.
+// refresh measures as a call does, and waits: if there is no measurement, or if the next one is due and no other is in
+// flight.
 func (c *clock) refresh(query func() (reading, error)) error {
 	if known, due, _ := c.begin(); known && !due {
 		return nil
@@ -163,7 +164,8 @@ func follow(t *testing.T, c *clock, f *fakeServer, every, lasts time.Duration, e
 	}
 }
 
-// One packet of the query that reads the clock is late: the request, or the answer, of the first measurement or of a later one.
+// One packet of the query that reads the clock is late: the request, or the answer, of the first measurement or of a later
+// one.
 func TestClockIsNotMovedByOneLatePacket(t *testing.T) {
 	for _, late := range []time.Duration{100 * time.Millisecond, 2 * time.Second, 10 * time.Second} {
 		for name, takes := range map[string]delay{"request": {late, 0}, "answer": {0, late}} {
@@ -199,8 +201,8 @@ func randomDelay(r *rand.Rand) (d delay) {
 	return d
 }
 
-// The clocks drift by up to 200 ppm, and a third of all packets are late. The clock is never off by more than its bound, which
-// never grows but by the drift, and it is not measured more often than once a second on average.
+// The clocks drift by up to 200 ppm, and a third of all packets are late. The clock is never off by more than its bound,
+// which never grows but by the drift, and it is not measured more often than once a second on average.
 func TestClockIsNeverOffByMoreThanItsBound(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
@@ -243,8 +245,8 @@ func TestClockFindsAnotherClock(t *testing.T) {
 	}
 }
 
-// An answer is read long after it has arrived, because the process was suspended, and no clock of the host shows it: the bound is
-// wrong, and the measurement is contradicted.
+// An answer is read long after it has arrived, because the process was suspended, and no clock of the host shows it: the
+// bound is wrong, and the measurement is contradicted.
 func TestClockIsNotMovedByOneWrongBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := &fakeServer{began: time.Now(), ahead: time.Hour}, new(clock)
@@ -263,7 +265,8 @@ func TestClockIsNotMovedByOneWrongBound(t *testing.T) {
 	})
 }
 
-// A proxy sends each query to another of two servers. The clock is one of theirs, or between them, and there is no storm of queries.
+// A proxy sends each query to another of two servers. The clock is one of theirs, or between them, and there is no storm of
+// queries.
 func TestClockOfTwoServersIsMeasuredNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := &fakeServer{began: time.Now()}, new(clock)

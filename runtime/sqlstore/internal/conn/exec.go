@@ -102,8 +102,8 @@ func rowSources(d dialect.Dialect) [arityCount]RowSource {
 	}
 }
 
-// Runner runs statements: a pool, a connection or a transaction. The store has the transactions of its callers as one, so that
-// it cannot end them.
+// Runner runs statements: a pool, a connection or a transaction. The store has the transactions of its callers as one, so
+// that it cannot end them.
 type Runner interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -127,8 +127,8 @@ type session struct {
 	queries *Queries
 	// prepared returns a prepared statement. It is nil if statements are sent as texts.
 	prepared func(ctx context.Context, s Statement, n Arity) (*sql.Stmt, error)
-	// killer is nil if statements may wait, or are bounded by their texts. pin is [Session.Pinned] of the session that embeds this one,
-	// or nil.
+	// killer is nil if statements may wait, or are bounded by their texts. pin is [Session.Pinned] of the session that embeds
+	// this one, or nil.
 	killer *killer
 	pin    func(ctx context.Context, fn func(in Runner) error) error
 }

@@ -17,7 +17,8 @@ type killer struct {
 	statements, kill string
 }
 
-// run runs a statement on a session that nothing else uses until run has returned, because a late KILL would end the next statement.
+// run runs a statement on a session that nothing else uses until run has returned, because a late KILL would end the next
+// statement.
 func (k *killer) run(ctx context.Context, text string, run func(text string) error) error {
 	tag := fmt.Sprintf("/* ratelimitgen %016x%016x */", rand.Uint64(), rand.Uint64())
 	finding, found := context.WithCancel(context.WithoutCancel(ctx))

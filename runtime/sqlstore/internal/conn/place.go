@@ -90,8 +90,8 @@ func (s *Server) Locate(ctx context.Context, db Querier) error {
 	return s.Settle(found)
 }
 
-// Settle has all statements name the schemas of the tables from then on. It does so once in the life of the store, when the session has
-// found the table of the counts.
+// Settle has all statements name the schemas of the tables from then on. It does so once in the life of the store, when the
+// session has found the table of the counts.
 func (s *Server) Settle(found Schemas) error {
 	before := s.Place()
 	if before.schemas != nil || found[s.Table] == "" {

@@ -14,9 +14,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
-// unbegunError is why a transaction, or a statement outside of one, has not begun: the connection was lost, often because the
-// server has closed it while it was idle. Package database/sql then tries another connection, but not for a statement on an
-// [sql.Conn].
+// unbegunError is why a transaction, or a statement outside of one, has not begun: the connection was lost, often because
+// the server has closed it while it was idle. Package database/sql then tries another connection, but not for a statement on
+// an [sql.Conn].
 type unbegunError struct{ err error }
 
 func (e *unbegunError) Error() string { return e.err.Error() }
@@ -55,8 +55,8 @@ type budget struct{ left atomic.Int32 }
 
 type budgetKey struct{}
 
-// WithBudget returns a context whose loops have [bounds.MaxAttempts] attempts together. A context within one that has a budget
-// has the same.
+// WithBudget returns a context whose loops have [bounds.MaxAttempts] attempts together. A context within one that has a
+// budget has the same.
 func WithBudget(ctx context.Context) context.Context {
 	if _, ok := ctx.Value(budgetKey{}).(*budget); ok {
 		return ctx
@@ -93,8 +93,8 @@ func (r *Retrier) Again(ctx context.Context, err *error) bool {
 		*err = fmt.Errorf("gave up after %d attempts: %w", bounds.MaxAttempts, *err)
 		return false
 	}
-	// Longer after each attempt, and at random, so that transactions that have conflicted do not do so again. 1 ms << 10 is more
-	// than bounds.MaxPause already, and a larger shift would overflow.
+	// Longer after each attempt, and at random, so that transactions that have conflicted do not do so again. 1 ms << 10 is
+	// more than bounds.MaxPause already, and a larger shift would overflow.
 	if ended := Sleep(ctx, rand.N(min(bounds.MaxPause, time.Millisecond<<min(r.attempts, 10)))); ended != nil {
 		*err = fmt.Errorf("%w: %w", ended, *err)
 		return false
@@ -102,8 +102,9 @@ func (r *Retrier) Again(ctx context.Context, err *error) bool {
 	return true
 }
 
-// Retry runs a transaction until it succeeds, fails with an error after which it may have done something, or the budget of the call is
-// spent, which it begins if there is none. An operation that is to begin anew for a reason of its own returns a [fault.Again].
+// Retry runs a transaction until it succeeds, fails with an error after which it may have done something, or the budget of
+// the call is spent, which it begins if there is none. An operation that is to begin anew for a reason of its own returns a
+// [fault.Again].
 func Retry(ctx context.Context, transaction func(ctx context.Context) error) error {
 	return Retrier{}.run(ctx, transaction)
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
-// CreateTable runs a CREATE TABLE IF NOT EXISTS, unless the table exists: the app's user may not have the right to create one.
+// CreateTable runs a CREATE TABLE IF NOT EXISTS, unless the table exists: the app's user may not have the right to create
+// one.
 func (s *Server) CreateTable(ctx context.Context, table, create string) error {
 	return Retry(ctx, func(ctx context.Context) error {
 		// First, because an unsuitable database is easier to replace before it has the table.
@@ -176,8 +177,8 @@ func (s *Server) differ(ctx context.Context, db Querier, settings, needs string)
 	return Differences(needs, found), nil
 }
 
-// ExplainSession names the settings of a session that are wrong by now, if a statement has failed for a reason that has no hint. Without
-// a transaction, the session is any of the pool, which most likely returns the connection of that statement.
+// ExplainSession names the settings of a session that are wrong by now, if a statement has failed for a reason that has no
+// hint. Without a transaction, the session is any of the pool, which most likely returns the connection of that statement.
 func (s *Server) ExplainSession(ctx context.Context, db Querier, err error) error {
 	if s.Dialect.Session == "" || !fault.OfServer(err) || errors.As(err, new(*fault.Hinted)) {
 		return err

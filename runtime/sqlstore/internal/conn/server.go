@@ -39,8 +39,8 @@ type Server struct {
 	aborts  atomic.Int32 // of type txAborts
 }
 
-// NewServer returns the server of a pool, with the names of a table in the dialect's statements. The clock is that of the database
-// if nil, and guard, which may be nil too, returns an error while the database must not be used.
+// NewServer returns the server of a pool, with the names of a table in the dialect's statements. The clock is that of the
+// database if nil, and guard, which may be nil too, returns an error while the database must not be used.
 func NewServer(db *sql.DB, d dialect.Dialect, table string, clock func() time.Time, guard func(ctx context.Context) error) (*Server, error) {
 	place, err := newPlace(db, d, table, nil)
 	if err != nil {
@@ -132,8 +132,8 @@ func (s *Server) Present() int64 {
 	return time.Now().UnixNano()
 }
 
-// renewOffset measures again, after begin has returned that it is due. The call that finds it due waits only if the clock may be off
-// by much more than when it was measured, so that a late packet delays no call.
+// renewOffset measures again, after begin has returned that it is due. The call that finds it due waits only if the clock
+// may be off by much more than when it was measured, so that a late packet delays no call.
 func (s *Server) renewOffset(ctx context.Context, db Querier, wait bool) {
 	if _, pool := db.(*sql.DB); wait && !pool {
 		// The caller's transaction may have the only connection.

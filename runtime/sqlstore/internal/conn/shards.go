@@ -16,7 +16,8 @@ func (s *Server) Sharded() bool { return s.Place().placesOf != "" }
 // mostPlaces is how many first parts of keys a statement has that finds their places.
 const mostPlaces = 1000
 
-// PlacesIn returns the names of the shards for first parts of keys, or nothing if the table is on one server. No shard is asked.
+// PlacesIn returns the names of the shards for first parts of keys, or nothing if the table is on one server. No shard is
+// asked.
 func (s *Server) PlacesIn(ctx context.Context, in Querier, parts []string) (map[string]string, error) {
 	places := map[string]string{}
 	if !s.Sharded() {

@@ -14,10 +14,10 @@ import (
 // MaxTogether is the most parts of one statement that takes from all rows or none.
 const MaxTogether = 8
 
-// Together is the statements that take from all rows or none. Each is parts in the order of the rows. None of them runs if a row
-// denies, so that a denial locks no row and is no error; and each but the first runs if the part before it has taken from all of
-// its rows, so that they lock rows in that order, as all statements do. Only if tokens are taken between the check and the
-// lock does a part take that must not: then the statement fails, which undoes it.
+// Together is the statements that take from all rows or none. Each is parts in the order of the rows. None of them runs if a
+// row denies, so that a denial locks no row and is no error; and each but the first runs if the part before it has taken
+// from all of its rows, so that they lock rows in that order, as all statements do. Only if tokens are taken between the
+// check and the lock does a part take that must not: then the statement fails, which undoes it.
 type Together struct {
 	parts [arityCount]Query
 	// sql[arity][n] is that of n parts.
@@ -65,13 +65,14 @@ func join(part *Query, n int, arity Arity, undone string) string {
 	when[0] = "NOT (" + denies + ")"
 	for i := range n {
 		parts[i] = strings.Replace(parts[i], "{when}", when[i], 1)
-		results = append(results, fmt.Sprintf("SELECT %d, k, value, at_ns, prev, CASE WHEN %s THEN true ELSE %s END FROM t%d", i, when[n], undone, i))
+		results = append(results, fmt.Sprintf("SELECT %d, k, value, at_ns, prev, CASE WHEN %s THEN true ELSE %s END FROM t%d", i,
+			when[n], undone, i))
 	}
 	return "WITH " + strings.Join(parts, ", ") + "\n" + strings.Join(results, " UNION ALL ")
 }
 
-// Query runs the statement for parts with these values. It selects the number of the part, key, value, at_ns, prev and true of each row,
-// or nothing.
+// Query runs the statement for parts with these values. It selects the number of the part, key, value, at_ns, prev and true
+// of each row, or nothing.
 func (t *Together) Query(ctx context.Context, db *sql.DB, arity Arity, parts []*Values) (*sql.Rows, error) {
 	of := &t.parts[arity]
 	args := make([]any, 0, len(parts)*len(of.Params))

@@ -19,7 +19,8 @@ func (s *Server) Single(ctx context.Context, x *Executor, fn func(Session) error
 	return x.Retry(ctx, func(ctx context.Context) error { return s.Once(ctx, x, fn) })
 }
 
-// Once runs fn outside of a transaction, unless the driver splits statements. The statements of fn may be executed twice without harm.
+// Once runs fn outside of a transaction, unless the driver splits statements. The statements of fn may be executed twice
+// without harm.
 func (s *Server) Once(ctx context.Context, x *Executor, fn func(Session) error) error {
 	if x.Splits {
 		return s.InTx(ctx, x, runtime.DurabilityDefault, fn)
@@ -37,8 +38,8 @@ func (s *Server) InTx(ctx context.Context, x *Executor, d runtime.Durability, fn
 	return s.begin(ctx, func() error { return s.inTxOnce(ctx, x, d, fn) })
 }
 
-// InTwoPhases is InTx for a transaction that writes to several shards, all or none of them. If the commit fails, the outcome is unknown:
-// the server may still decide to commit.
+// InTwoPhases is InTx for a transaction that writes to several shards, all or none of them. If the commit fails, the outcome
+// is unknown: the server may still decide to commit.
 func (s *Server) InTwoPhases(ctx context.Context, x *Executor, fn func(in Session) error) error {
 	return s.begin(ctx, func() error {
 		conn, err := s.DB.Conn(ctx)

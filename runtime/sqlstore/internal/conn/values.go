@@ -152,7 +152,8 @@ func BindSwap(rows, old []runtime.StoredRow) *Values {
 	}
 	_, v := Bind(rows)
 	was := old[0].State
-	v.old, v.Of[ParamOldValue], v.Of[ParamOldTS], v.Of[ParamOldPrev], v.Of[ParamOldPenalty] = old, was.Value, was.TS, was.Prev, []byte(was.Log)
+	v.old, v.Of[ParamOldValue], v.Of[ParamOldTS], v.Of[ParamOldPrev], v.Of[ParamOldPenalty] = old, was.Value, was.TS,
+		was.Prev, []byte(was.Log)
 	return v
 }
 
@@ -187,7 +188,8 @@ func (v *Values) Arg(p Param) any {
 	return v.Of[p]
 }
 
-// FirstPart returns the first part of a key as it is stored. The rows of keys that begin with the same part are on one shard.
+// FirstPart returns the first part of a key as it is stored. The rows of keys that begin with the same part are on one
+// shard.
 func FirstPart(key string) string {
 	part, _, _ := strings.Cut(key, "|")
 	return part
@@ -284,8 +286,8 @@ func appendState(b []byte, r *runtime.StoredRow) []byte {
 	return appendLog(b, r)
 }
 
-// asTuples returns a function that encodes columns of rows as lists of literals of MySQL, without the first and the last parenthesis, which
-// the statement has.
+// asTuples returns a function that encodes columns of rows as lists of literals of MySQL, without the first and the last
+// parenthesis, which the statement has.
 func asTuples(columns ...column) func([]runtime.StoredRow) string { return asList("),(", columns...) }
 
 // asList returns a function that encodes columns of rows as literals of MySQL, with a text between two rows.
@@ -451,8 +453,8 @@ func appendFloat(b []byte, bits uint64) []byte {
 	return strconv.AppendFloat(b, math.Float64frombits(bits), 'g', -1, 64)
 }
 
-// RowSource is the texts that select a statement's rows, the rows with their logs, their keys only, the rows with their old states, the rows
-// with the numbers of takes, and the first parts of their keys.
+// RowSource is the texts that select a statement's rows, the rows with their logs, their keys only, the rows with their old
+// states, the rows with the numbers of takes, and the first parts of their keys.
 type RowSource struct{ rows, logged, keys, swapped, numbered, parts string }
 
 var paramPattern = regexp.MustCompile(`:[a-z_]+`)

@@ -15,8 +15,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
 
-// Bounded is an engine for calls that share statements: it waits for rows that other transactions have locked for a moment only, and
-// then decides the calls about other rows without them.
+// Bounded is an engine for calls that share statements: it waits for rows that other transactions have locked for a moment
+// only, and then decides the calls about other rows without them.
 type Bounded struct{ Engine *Engine }
 
 // Do implements [runtime.Store]. The error may be a [*group.LockedError].

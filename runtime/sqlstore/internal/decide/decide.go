@@ -103,7 +103,8 @@ func (e *Engine) decide(ctx context.Context, p *plan) error {
 	return nil
 }
 
-func (e *Engine) decideAndRecover(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, how manner, tries int) error {
+func (e *Engine) decideAndRecover(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, how manner,
+	tries int) error {
 	p, err := e.plan(ctx, calls, answers, how)
 	if err == nil {
 		err = e.decide(ctx, p)
@@ -117,7 +118,8 @@ func (e *Engine) decideAndRecover(ctx context.Context, calls []runtime.Call, ans
 // recoverFrom decides the calls that err has left unanswered again if that can help: after an outdated statement, which the
 // driver prepares again on each connection, and after a value that the database refuses, such as a key that
 // violates a constraint. Otherwise it returns err.
-func (e *Engine) recoverFrom(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, how manner, tries int, err error) error {
+func (e *Engine) recoverFrom(ctx context.Context, calls []runtime.Call, answers []runtime.Answer, how manner, tries int,
+	err error) error {
 	// All that follows has one budget.
 	ctx = conn.WithBudget(ctx)
 	rest := unanswered(answers)
@@ -174,8 +176,8 @@ func (e *Engine) Inline(ctx context.Context, calls []runtime.Call) (answers []ru
 	return answers, true, e.server.Explain(ctx, err)
 }
 
-// runsInline reports whether statements may run in the goroutine of a caller: they return soon after their context has ended,
-// or run in this process, for callers without a deadline. A lone call so costs nine tenths of the processor time with
+// runsInline reports whether statements may run in the goroutine of a caller: they return soon after their context has
+// ended, or run in this process, for callers without a deadline. A lone call so costs nine tenths of the processor time with
 // go-sql-driver, and with pgx, together with TakeRaw, three quarters.
 func (e *Engine) runsInline(x *conn.Executor) bool {
 	return x.HonorsContext || e.Decider != nil && e.server.Dialect.OneWriter

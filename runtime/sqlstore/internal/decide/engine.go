@@ -27,16 +27,16 @@ type Engine struct {
 	seen *seenRows
 	// turns chooses the shards for the Decider.
 	turns batch.Turns
-	// Unknown gets calls that may have acquired slots, with the answers that they would have, when it is not known whether these
-	// were written.
+	// Unknown gets calls that may have acquired slots, with the answers that they would have, when it is not known whether
+	// these were written.
 	Unknown func(calls []runtime.Call, answers []runtime.Answer)
 	// undone is how many batches go without takeTogether.
 	undone atomic.Int32
 	races  races
 }
 
-// Decider decides batches where a driver has a faster way than the dialect's statements, with the same results. Package sqlite has
-// one.
+// Decider decides batches where a driver has a faster way than the dialect's statements, with the same results. Package
+// sqlite has one.
 type Decider interface {
 	// Decide begins a transaction that no other one can write beside, reads b.Rows(), runs b on them as of the instant that now
 	// returns then, writes b.Changes() and commits. It returns false if b needs more rows. In that case, and if it returns an

@@ -25,8 +25,8 @@ type plan struct {
 	on      *conn.Executor
 	calls   []runtime.Call
 	answers []runtime.Answer
-	// rest are the indexes of the calls without an answer. denied marks calls for which a statement has taken nothing; it is nil before
-	// there is one.
+	// rest are the indexes of the calls without an answer. denied marks calls for which a statement has taken nothing; it is
+	// nil before there is one.
 	rest   []int
 	denied []bool
 	// first is the memory of rest if there is one call.

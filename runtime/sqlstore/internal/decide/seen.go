@@ -9,9 +9,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/batch"
 )
 
-// seenRows are the states in which this process last saw rows, so that compareAndSwap and swapMany need not read one that only this process
-// writes, and a take from a sharded limit knows a shard to take from. They have a fixed size: rows that share a place replace each other.
-// A state that its row no longer has costs a round trip, and never changes an answer.
+// seenRows are the states in which this process last saw rows, so that compareAndSwap and swapMany need not read one that
+// only this process writes, and a take from a sharded limit knows a shard to take from. They have a fixed size: rows that
+// share a place replace each other. A state that its row no longer has costs a round trip, and never changes an answer.
 type seenRows struct {
 	seed   maphash.Seed
 	places [1 << 15]atomic.Pointer[seenRow]
@@ -24,7 +24,8 @@ type seenRow struct {
 	own bool
 }
 
-// nearPlaces is how many places a row may have. With one, a batch of many rows would often have one that another has overwritten.
+// nearPlaces is how many places a row may have. With one, a batch of many rows would often have one that another has
+// overwritten.
 const nearPlaces = 4
 
 // longestSeen is the longest log that is kept.
@@ -77,8 +78,8 @@ func (s *seenRows) read(rows []runtime.Row, states []runtime.State) {
 	}
 }
 
-// wrote keeps the states of the rows of a batch as it has left them, of one without shards only if all is set. A row that it has inserted is
-// probably written by this process only.
+// wrote keeps the states of the rows of a batch as it has left them, of one without shards only if all is set. A row that it
+// has inserted is probably written by this process only.
 func (s *seenRows) wrote(b *batch.Batch, before []runtime.State, all bool) {
 	rows := b.Rows()
 	if !all && !slices.ContainsFunc(rows, func(r runtime.Row) bool { return r.Shard > 0 }) {

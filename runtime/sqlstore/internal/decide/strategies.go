@@ -16,14 +16,15 @@ type strategy struct {
 	run func(e *Engine, ctx context.Context, p *plan) error
 	// upsert is how take takes, or nil.
 	upsert upsertStrategy
-	// waits: it runs a transaction, whose statements hold locks while the next is sent, and so not in the goroutine of a caller.
+	// waits: it runs a transaction, whose statements hold locks while the next is sent, and so not in the goroutine of a
+	// caller.
 	waits bool
 }
 
 // strategies are tried in this order. All give the same answers, bit for bit: storetest,
-// package agree and the live tests compare them with [batch.Batch]. The tables of runtime/bench/README.md compare the upserts with
-// bare ones, the floors, and with SELECT FOR UPDATE; ratios here are of processor times, unless they say otherwise. The numbers are of
-// round trips.
+// package agree and the live tests compare them with [batch.Batch]. The tables of runtime/bench/README.md compare the
+// upserts with bare ones, the floors, and with SELECT FOR UPDATE; ratios here are of processor times, unless they say
+// otherwise. The numbers are of round trips.
 var strategies = [...]strategy{
 	// 12 or more on two shards.
 	{name: "locked, in two phases", applies: func(_ *Engine, p *plan) bool { return p.across != nil }, run: (*Engine).locked, waits: true},
@@ -39,16 +40,16 @@ var strategies = [...]strategy{
 	{name: "upsert, then select", applies: (*Engine).selects, run: (*Engine).take, upsert: (*Engine).upsertThenSelect},
 	// 1.
 	{name: "upsert", applies: (*Engine).returns, run: (*Engine).take, upsert: (*Engine).upsertReturning},
-	// 1 or 2. Sliding windows, precise limits, other methods and denials of one row without a transaction, and lone calls of sharded
-	// limits whose shards were not seen lately.
+	// 1 or 2. Sliding windows, precise limits, other methods and denials of one row without a transaction, and lone calls of
+	// sharded limits whose shards were not seen lately.
 	{name: "compare and swap", applies: (*Engine).triesSwap, run: (*Engine).compareAndSwap},
 	// 1. Calls that change nothing: checks and denials.
 	{name: "unlocked", applies: (*Engine).triesUnlocked, run: (*Engine).unlocked},
 	// 1 or 2. The same for batches of calls about one row each: 64 callers cost 0.65 of the locked transaction on
 	// Postgres, and 0.7 on MariaDB and MySQL.
 	{name: "compare and swap of many rows", applies: (*Engine).triesSwapMany, run: (*Engine).swapMany},
-	// 1. Calls of several limits on Postgres: lone ones at 0.6 of the time of the locked transaction and half of its processor time in
-	// this process, and batches of 64 callers at 0.8 of its processor time.
+	// 1. Calls of several limits on Postgres: lone ones at 0.6 of the time of the locked transaction and half of its processor
+	// time in this process, and batches of 64 callers at 0.8 of its processor time.
 	{name: "together", applies: (*Engine).takesTogether, run: (*Engine).takeTogether},
 	// 4 or more. The only one that serves everything: several rows, all or none, first uses, debts of shards.
 	{name: "locked", applies: func(*Engine, *plan) bool { return true }, run: (*Engine).locked, waits: true},
@@ -59,7 +60,8 @@ func (e *Engine) setsSync(p *plan) bool {
 }
 
 func (e *Engine) returnsOne(p *plan) bool {
-	return p.takesOne() && p.on.Has(conn.TakeOne) && (!e.takeDurably || p.rows[0].policy.Durability == runtime.DurabilityDefault)
+	return p.takesOne() && p.on.Has(conn.TakeOne) &&
+		(!e.takeDurably || p.rows[0].policy.Durability == runtime.DurabilityDefault)
 }
 
 func (e *Engine) returnsInsertID(p *plan) bool { return p.takesOne() && p.on.Has(conn.TakeInsertID) }

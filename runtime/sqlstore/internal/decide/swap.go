@@ -12,9 +12,9 @@ import (
 )
 
 // compareAndSwap decides calls about one row, or a call about two shards of a key, without a transaction: it reads the rows,
-// decides in Go, and writes the one that changes if it is still what it was. It does not read rows that probably only this process writes.
-// It leaves the calls if it could not: they are about other rows, both change, the row must be inserted or deleted, another
-// transaction has changed it meanwhile, or the driver might send the write twice.
+// decides in Go, and writes the one that changes if it is still what it was. It does not read rows that probably only this
+// process writes. It leaves the calls if it could not: they are about other rows, both change, the row must be inserted or
+// deleted, another transaction has changed it meanwhile, or the driver might send the write twice.
 //
 // The shard that is not written may have changed since it was seen. That matters only if it has a debt now. A debt is given
 // to all shards at once, and so the other one has it too, and has been seen since.
@@ -24,10 +24,12 @@ func (e *Engine) compareAndSwap(ctx context.Context, p *plan) error {
 	})
 }
 
-// triesSwap reports whether the calls may be about one row. Most batches are about several keys, and their rows are not worth collecting.
+// triesSwap reports whether the calls may be about one row. Most batches are about several keys, and their rows are not
+// worth collecting.
 func (e *Engine) triesSwap(p *plan) bool {
 	first, last := p.calls[p.rest[0]].Requests, p.calls[p.rest[len(p.rest)-1]].Requests
-	return e.server.Dialect.CompareAndSwap != "" && (len(p.rest) == 1 || len(first) == 0 || len(last) == 0 || first[0].Key == last[0].Key)
+	return e.server.Dialect.CompareAndSwap != "" && (len(p.rest) == 1 || len(first) == 0 || len(last) == 0 ||
+		first[0].Key == last[0].Key)
 }
 
 func (e *Engine) readAndSwap(ctx context.Context, p *plan, calls []runtime.Call, answers []runtime.Answer) error {

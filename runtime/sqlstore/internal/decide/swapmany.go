@@ -12,10 +12,10 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
 
-// swapMany decides calls about one row each without a transaction, as compareAndSwap does: one statement writes each of their rows that
-// has not changed. It does not read rows that probably only this process writes, unless they were not what it has remembered or are not
-// to change. It leaves the calls whose row another transaction has written meanwhile, or must be inserted or deleted, and all calls about
-// the row of one that it leaves.
+// swapMany decides calls about one row each without a transaction, as compareAndSwap does: one statement writes each of
+// their rows that has not changed. It does not read rows that probably only this process writes, unless they were not what
+// it has remembered or are not to change. It leaves the calls whose row another transaction has written meanwhile, or must
+// be inserted or deleted, and all calls about the row of one that it leaves.
 func (e *Engine) swapMany(ctx context.Context, p *plan) error {
 	if e.races.skip() {
 		return nil
@@ -32,11 +32,12 @@ func (e *Engine) swapMany(ctx context.Context, p *plan) error {
 }
 
 func (e *Engine) triesSwapMany(p *plan) bool {
-	return len(p.rest) > 1 && e.server.Dialect.SwapMany != "" && !e.lost.Load() && !(p.on.Resends && !p.on.Splits) && !e.triesSwap(p)
+	return len(p.rest) > 1 && e.server.Dialect.SwapMany != "" && !e.lost.Load() &&
+		!(p.on.Resends && !p.on.Splits) && !e.triesSwap(p)
 }
 
-// races counts batches that go without swapMany: while other processes write the same rows, or most rows must be inserted, it would be
-// tried in vain.
+// races counts batches that go without swapMany: while other processes write the same rows, or most rows must be inserted,
+// it would be tried in vain.
 type races struct{ left, last atomic.Int32 }
 
 // mostSkipped is the most batches that are skipped between two tries.
@@ -48,8 +49,8 @@ func (r *races) skip() bool { return r.left.Load() > 0 && r.left.Add(-1) >= 0 }
 // pausing reports whether several batches are skipped before the next try. States that are remembered now would be old then.
 func (r *races) pausing() bool { return r.left.Load() > 1 }
 
-// tried is called after a try. After one that left calls to a transaction, twice as many batches are skipped as before, and after another half
-// as many.
+// tried is called after a try. After one that left calls to a transaction, twice as many batches are skipped as before, and
+// after another half as many.
 func (r *races) tried(all bool) {
 	last := r.last.Load()
 	if all {
@@ -61,7 +62,8 @@ func (r *races) tried(all bool) {
 	r.left.Store(last)
 }
 
-// ofOneRow returns the indexes of the calls without an answer that have one request for one row, but not those for rows of other calls.
+// ofOneRow returns the indexes of the calls without an answer that have one request for one row, but not those for rows of
+// other calls.
 func ofOneRow(p *plan) []int {
 	at := make([]int, 0, len(p.rest))
 	var others map[runtime.Row]bool
@@ -87,8 +89,8 @@ func ofOneRow(p *plan) []int {
 
 func rowOf(q *runtime.Request) runtime.Row { return runtime.Row{Name: q.Policy.Name, Key: q.Key} }
 
-// swapRows answers calls about one row each, whose indexes it gets, from states that it remembers or reads, if these could be written. It
-// returns those that it has not answered because a state was only remembered.
+// swapRows answers calls about one row each, whose indexes it gets, from states that it remembers or reads, if these could
+// be written. It returns those that it has not answered because a state was only remembered.
 func (e *Engine) swapRows(ctx context.Context, p *plan, at []int, remember bool) (again []int, err error) {
 	if len(at) == 0 {
 		return nil, nil

@@ -24,8 +24,8 @@ type takes struct {
 }
 
 // takeRow is a row from which a statement takes for some requests together, for all or none. Adding them up is exact: a row
-// that has enough for all of them has enough for each in turn, and subtracting whole tokens one by one leaves the same bits as
-// subtracting the sum.
+// that has enough for all of them has enough for each in turn, and subtracting whole tokens one by one leaves the same bits
+// as subtracting the sum.
 type takeRow struct {
 	runtime.Row
 	policy *runtime.Policy
@@ -57,7 +57,8 @@ type known struct {
 	together bool
 }
 
-// newTakes returns the takes of calls at the instant now. The calls of a row stay in their order: if it is left out, all of them are.
+// newTakes returns the takes of calls at the instant now. The calls of a row stay in their order: if it is left out, all of
+// them are.
 func newTakes(calls []runtime.Call, now int64, k known) takes {
 	if len(calls) == 1 && len(calls[0].Requests) == 1 {
 		return newTake(&calls[0].Requests[0], now, k)
@@ -68,7 +69,8 @@ func newTakes(calls []runtime.Call, now int64, k known) takes {
 	for rest := requests; len(rest) > 0; rest = rest[rowEnd(rest):] {
 		rows++
 	}
-	t := takes{now: now, rows: make([]takeRow, 0, rows), decisions: make([]runtime.Decision, len(requests)), each: k.dialect.TakeEach != "" && !k.together}
+	t := takes{now: now, rows: make([]takeRow, 0, rows), decisions: make([]runtime.Decision, len(requests)),
+		each: k.dialect.TakeEach != "" && !k.together}
 	left, mixed := make([]bool, len(calls)), false
 	for i := range calls {
 		all := calls[i].Requests
@@ -193,8 +195,10 @@ func rowEnd(all []request) (n int) {
 // probably deny is only read: an upsert would lock it, and on some databases log that.
 func (r *takeRow) fits(now int64, k known) bool {
 	first := &r.requests[0]
-	// Some statements do not return the total of the row, without which tokens that were taken in advance could often not be refunded.
-	losesTotal := k.dialect.TakeInsertID != "" && slices.ContainsFunc(r.requests, func(q request) bool { return q.Reserve || q.Leased })
+	// Some statements do not return the total of the row, without which tokens that were taken in advance could often not be
+	// refunded.
+	losesTotal := k.dialect.TakeInsertID != "" &&
+		slices.ContainsFunc(r.requests, func(q request) bool { return q.Reserve || q.Leased })
 	if losesTotal || first.Validate() != nil || !first.UsesRows() {
 		return false
 	}
@@ -337,8 +341,8 @@ func (t part) reset() {
 	}
 }
 
-// find returns the index of the row of a key, which is expected at an index: databases mostly return rows in the order in which
-// they got them.
+// find returns the index of the row of a key, which is expected at an index: databases mostly return rows in the order in
+// which they got them.
 func (t part) find(key string, expected int) (int, bool) {
 	if expected < len(t) && t[expected].Key == key {
 		return expected, true

@@ -12,8 +12,9 @@ import (
 // undoneRest is how many batches go without takeTogether after one whose statement was undone.
 const undoneRest = 16
 
-// takeTogether takes for calls about several rows by one statement, from all of these or none, and leaves the others without an
-// answer. A single call for which it has taken nothing is read. With 64 callers of two limits each, that is 0.8 of the processor time of the locked transaction.
+// takeTogether takes for calls about several rows by one statement, from all of these or none, and leaves the others without
+// an answer. A single call for which it has taken nothing is read. With 64 callers of two limits each, that is 0.8 of the
+// processor time of the locked transaction.
 func (e *Engine) takeTogether(ctx context.Context, p *plan) error {
 	if !p.lone && e.undone.Load() > 0 {
 		e.undone.Add(-1)

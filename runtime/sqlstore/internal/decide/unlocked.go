@@ -11,10 +11,10 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/table"
 )
 
-// unlocked answers calls that change nothing, from rows that one statement reads without a lock, and leaves the others without an
-// answer. It tries those that an upsert has denied, and those that probably change nothing. They are answered as if they
-// were executed before the others of the batch, which is right unless one of those for the same key comes before them. With
-// 64 callers and a tenth of the takes denied, that is 0.75 of the processor time on Postgres and MariaDB.
+// unlocked answers calls that change nothing, from rows that one statement reads without a lock, and leaves the others
+// without an answer. It tries those that an upsert has denied, and those that probably change nothing. They are answered as
+// if they were executed before the others of the batch, which is right unless one of those for the same key comes before
+// them. With 64 callers and a tenth of the takes denied, that is 0.75 of the processor time on Postgres and MariaDB.
 func (e *Engine) unlocked(ctx context.Context, p *plan) error {
 	var probable []runtime.Call
 	tries := make([]bool, len(p.calls))
@@ -59,8 +59,8 @@ func (e *Engine) unlocked(ctx context.Context, p *plan) error {
 	return nil
 }
 
-// triesUnlocked reports whether to read rows for calls without a lock. With one writer, a transaction has no round trips, and it gains
-// nothing.
+// triesUnlocked reports whether to read rows for calls without a lock. With one writer, a transaction has no round trips,
+// and it gains nothing.
 func (e *Engine) triesUnlocked(p *plan) bool {
 	return !e.server.Dialect.OneWriter && slices.ContainsFunc(p.rest, func(i int) bool { return e.tryUnlocked(p, i) })
 }

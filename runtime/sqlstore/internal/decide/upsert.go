@@ -15,8 +15,8 @@ import (
 // upsertStrategy takes from the rows of one statement, and sets After of those from which it has taken.
 type upsertStrategy func(e *Engine, ctx context.Context, in conn.Session, t part) error
 
-// take takes by upserts, each for the rows of one statement: if one fails, those before it have committed, and their calls are answered.
-// Calls from whose row nothing is taken are denied, and left: only a read shows when their tokens are due.
+// take takes by upserts, each for the rows of one statement: if one fails, those before it have committed, and their calls
+// are answered. Calls from whose row nothing is taken are denied, and left: only a read shows when their tokens are due.
 func (e *Engine) take(ctx context.Context, p *plan) (err error) {
 	for p.sent < len(p.rows) {
 		t := p.part(p.sent)
@@ -127,8 +127,8 @@ func (e *Engine) upsertInsertID(ctx context.Context, in conn.Session, t part) er
 	return err
 }
 
-// upsertThenSelect runs the dialect's TakeKeys or Take, and selects the result on the same connection. If selecting the result fails,
-// the tokens have been taken, and the error is one after which the store does not take again.
+// upsertThenSelect runs the dialect's TakeKeys or Take, and selects the result on the same connection. If selecting the
+// result fails, the tokens have been taken, and the error is one after which the store does not take again.
 func (e *Engine) upsertThenSelect(ctx context.Context, in conn.Session, t part) error {
 	if len(t) == 1 {
 		return e.upsertInsertID(ctx, in, t)

@@ -9,8 +9,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/fault"
 )
 
-// write is a write that may be in flight, of calls that acquire slots. If it fails and may have written, or has not returned when its
-// context ends, the calls go to Unknown, and their answers must not be used any more. The zero write is none.
+// write is a write that may be in flight, of calls that acquire slots. If it fails and may have written, or has not returned
+// when its context ends, the calls go to Unknown, and their answers must not be used any more. The zero write is none.
 type write struct {
 	unknown func()
 	// inTime reports whether the end of the context has not called unknown, and will not do so any more. It is nil for none.

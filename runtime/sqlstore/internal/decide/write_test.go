@@ -20,7 +20,8 @@ func (s state) Error() string { return "state " + string(s) }
 
 func (s state) SQLState() string { return string(s) }
 
-// Slots of a write that has certainly not happened must not be released: the call is decided again, and may get the same fence.
+// Slots of a write that has certainly not happened must not be released: the call is decided again, and may get the same
+// fence.
 func TestSlotsAreReleasedOnlyIfTheyMayHaveBeenWritten(t *testing.T) {
 	p := &runtime.Policy{Name: "limit", Kind: runtime.InFlight, Slots: 2, Hold: time.Minute}
 	calls := []runtime.Call{{Requests: []runtime.Request{{Policy: p, Key: "k", Count: 1}}}}

@@ -157,7 +157,8 @@ func (s *Store) update(calls []runtime.Call, misses []miss, answers []runtime.An
 		c, a := calls[m.at], answers[m.at]
 		s.changedLocked(c, a)
 		// A denial that has started no penalty, as of a Check, must not keep the next one from starting it.
-		denied := len(a.Decisions) == 1 && !a.Decisions[0].Allowed && (!c.Requests[0].Policy.Penalizes() || a.Decisions[0].PenaltyFor > 0)
+		denied := len(a.Decisions) == 1 && !a.Decisions[0].Allowed &&
+			(!c.Requests[0].Policy.Penalizes() || a.Decisions[0].PenaltyFor > 0)
 		if q, _ := cacheable(c); !m.changed && denied {
 			s.denials.add(q, a, start, now)
 		}

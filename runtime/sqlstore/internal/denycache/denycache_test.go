@@ -368,8 +368,8 @@ func TestDenialForGoodStaysOne(t *testing.T) {
 	require.Equal(t, 2, w.backend.calls, "the last one is from the cache")
 }
 
-// A cached denial has the tokens of the moment at which it is returned, by a policy for which that can be known, and otherwise at
-// most as many.
+// A cached denial has the tokens of the moment at which it is returned, by a policy for which that can be known, and
+// otherwise at most as many.
 func TestCachedDenialHasTheTokensOfTheMoment(t *testing.T) {
 	bucket := runtime.Policy{Name: "p", Kind: runtime.TokenBucket, Rate: 1, Period: time.Second, Capacity: 10, MaxReserved: 20}
 	window := runtime.Policy{Name: "p", Kind: runtime.FixedWindow, Rate: 10, Period: time.Minute, Capacity: 30, MaxReserved: 20}

@@ -55,8 +55,8 @@ func TestDecodeInsertIDRefusesForeignIDs(t *testing.T) {
 	assert.ErrorContains(t, err, "has lost the result")
 }
 
-// takenRows is the upserts of four rows, and the result of a statement that has inserted the first, left the second unedited, and
-// taken from the others.
+// takenRows is the upserts of four rows, and the result of a statement that has inserted the first, left the second
+// unedited, and taken from the others.
 func takenRows() (upserts []*meter.Upsert, taken []byte) {
 	for i := range 4 {
 		upserts = append(upserts, &meter.Upsert{T: int64(7 + i), Capacity: 10, Count: float64(1 + i)})

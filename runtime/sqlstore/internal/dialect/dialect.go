@@ -1,4 +1,5 @@
-// Package dialect has the statements and settings of databases, of which package sqlstore/dialect has the names. It imports no driver.
+// Package dialect has the statements and settings of databases, of which package sqlstore/dialect has the names. It imports
+// no driver.
 package dialect
 
 import (
@@ -21,14 +22,15 @@ const DefaultTable = "rate_limits"
 //
 // In each text, {table} is replaced by the quoted name of the table, {schema} and {name} by its two parts without quotes,
 // {schema.} by the quoted schema with a dot unless it is empty, and {key} by the quoted name of the column key, which is a
-// word of SQL. A parameter is written with a colon, as :name. A field is optional if its comment says what an empty one means.
+// word of SQL. A parameter is written with a colon, as :name. A field is optional if its comment says what an empty one
+// means.
 type Dialect struct {
 	// Name is the name in flags and messages: "sqlite".
 	Name string
 	// Numbered means that parameters are $1, $2 and so on. If it is false, they are ?.
 	Numbered bool
-	// Literals means that arguments are sent as literals of MySQL in the text of a statement, for a database that would round doubles, and
-	// that prepares a statement on another server than the one that runs it.
+	// Literals means that arguments are sent as literals of MySQL in the text of a statement, for a database that would round
+	// doubles, and that prepares a statement on another server than the one that runs it.
 	Literals bool
 	// Quote is the character before and after a quoted name.
 	Quote string
@@ -51,24 +53,24 @@ type Dialect struct {
 	// not checked before it is used.
 	Describe string
 	// Locate selects names of tables and the schemas in which the session finds them, of those in {names}, a list of texts. The
-	// store runs it once, and from then on names its tables with their schemas, so that a session whose search path or database is
-	// another one uses the same tables. Two schemas of one name are an error, so Locate may also select the one in which the session
-	// would have found the table when it began. A row with the name "." has the schema in which a table is created, and one with
-	// "*" that of all tables, whether they exist or not. If Locate is
-	// empty, names are sent as they are given.
+	// store runs it once, and from then on names its tables with their schemas, so that a session whose search path or database
+	// is another one uses the same tables. Two schemas of one name are an error, so Locate may also select the one in which the
+	// session would have found the table when it began. A row with the name "." has the schema in which a table is created, and
+	// one with "*" that of all tables, whether they exist or not. If Locate is empty, names are sent as they are given.
 	Locate string
-	// Keyspaces selects, for a database that may be sharded, the name of each schema as its first column, and whether it is sharded as its second one,
-	// true or false. If the schema of the session is, the table of counts is there, and the others in one that is not: that which has
-	// the table of registrations, or the only one. Vindexes selects the columns and the name of the functions that distribute the rows of the
-	// table, and AddVindex is a statement that has the column first_part distribute them, which is the key up to the first "|". PlacesOf
-	// begins a statement that selects values of that column and their shards, from a function as {table}, and ends before a list of values. UsePlace has all further statements of a session go to the shard {place} of the
-	// schema. If they are empty, the database is not sharded.
+	// Keyspaces selects, for a database that may be sharded, the name of each schema as its first column, and whether it is
+	// sharded as its second one, true or false. If the schema of the session is, the table of counts is there, and the others
+	// in one that is not: that which has the table of registrations, or the only one. Vindexes selects the columns and the name
+	// of the functions that distribute the rows of the table, and AddVindex is a statement that has the column first_part
+	// distribute them, which is the key up to the first "|". PlacesOf begins a statement that selects values of that column and
+	// their shards, from a function as {table}, and ends before a list of values. UsePlace has all further statements of a
+	// session go to the shard {place} of the schema. If they are empty, the database is not sharded.
 	Keyspaces, Vindexes, AddVindex, PlacesOf, UsePlace string
-	// TwoPhase has the transactions of a session be atomic over all shards to which they write, and OnePhase refuses those that write to
-	// several again. If they are empty, no transaction is.
+	// TwoPhase has the transactions of a session be atomic over all shards to which they write, and OnePhase refuses those that
+	// write to several again. If they are empty, no transaction is.
 	TwoPhase, OnePhase string
-	// AddColumn adds the last of Parts to a table that lacks it, with its value for the rows that exist. If it is empty, a table has had all
-	// of them since the first version.
+	// AddColumn adds the last of Parts to a table that lacks it, with its value for the rows that exist. If it is empty, a
+	// table has had all of them since the first version.
 	AddColumn string
 	// Parts are the parts that the table must have, in the form of Describe, one per line: the name and the accepted
 	// descriptions, "at_ns: bigint | int8", the one of Create's table first. It goes with Describe.
@@ -77,19 +79,20 @@ type Dialect struct {
 	// as with Create and Parts. The columns are those of Postgres's. The table must refuse a second row with an id, and rows
 	// that exceed the most that the limit declares. If they are empty, limits cannot have overrides.
 	CreateOverrides, OverridesParts string
-	// CreateRegistry creates the table of registrations if it does not exist, and RegistryParts are the parts that it must have,
-	// as with Create and Parts. The columns are those of Postgres's. If they are empty, the limits of another program, or with
-	// another key, are not told apart.
+	// CreateRegistry creates the table of registrations if it does not exist, and RegistryParts are the parts that it must
+	// have, as with Create and Parts. The columns are those of Postgres's. If they are empty, the limits of another program, or
+	// with another key, are not told apart.
 	CreateRegistry, RegistryParts string
-	// Grants are the statements that give the role {app} of a program, and {migrator}, which runs Migrate, the privileges that they
-	// need on {table}, {overrides} and {registry}. If it is empty, NoGrants says why.
+	// Grants are the statements that give the role {app} of a program, and {migrator}, which runs Migrate, the privileges that
+	// they need on {table}, {overrides} and {registry}. If it is empty, NoGrants says why.
 	Grants, NoGrants string
 	// Session selects the names and values of the session's settings on which the statements rely. If it is empty, no
 	// settings are checked.
 	Session string
 	// SessionNeeds is the accepted values of Session's settings, in the form of Parts. It goes with Session.
 	SessionNeeds string
-	// Ready and ReadyNeeds are the same for settings that make no call wrong, but may make calls wait for long: only Ready checks them.
+	// Ready and ReadyNeeds are the same for settings that make no call wrong, but may make calls wait for long: only Ready
+	// checks them.
 	Ready, ReadyNeeds string
 
 	// One and Many are the sources of a statement's rows: both select the columns name, key, shard, value, at_ns
@@ -104,10 +107,10 @@ type Dialect struct {
 	// parameter of OneLogged is :log, and in place of :rows, ManyLogged has :logged, whose lists have the log in hexadecimal
 	// digits as their seventh element, or :logs, an array literal of those of Postgres, in which an empty log is empty.
 	OneLogged, ManyLogged string
-	// ManySwapped is ManyLogged with the columns oldvalue, oldat, oldprev and oldpenalty, as CompareAndSwap compares them, and replaces
-	// {swapped}. It has :oldvalues, :oldinstants, :oldprevs and :oldpenalties too, and the parameters of CompareAndSwap. If it is empty,
-	// SwapMany has its rows from :swaps, a JSON list of lists of name, key, shard, value, at_ns, prev, log and the other four, in
-	// the form of :logged.
+	// ManySwapped is ManyLogged with the columns oldvalue, oldat, oldprev and oldpenalty, as CompareAndSwap compares them, and
+	// replaces {swapped}. It has :oldvalues, :oldinstants, :oldprevs and :oldpenalties too, and the parameters of
+	// CompareAndSwap. If it is empty, SwapMany has its rows from :swaps, a JSON list of lists of name, key, shard, value,
+	// at_ns, prev, log and the other four, in the form of :logged.
 	ManySwapped string
 	// ManyNumbered is Many with the columns capacity, rate, period, debt, lowest and allowance, and replaces {numbered}. It has
 	// :capacities, :rates, :periods, :debts, :lowests and :allowances too, and the parameters of Take.
@@ -115,15 +118,17 @@ type Dialect struct {
 	// ManyKeys selects name, key and shard only, where that is faster, and replaces {keys}. It has :ids, a JSON list of
 	// lists of the three. If it is empty, Many replaces {keys}. OneKey is the same for One.
 	//
-	// On a database that cannot read lists from a parameter, these sources are no selects but values: those of a row, or :tuples,
-	// :loggedtuples or :keytuples, which are literals of MySQL for all rows, with "),(" between two of them.
+	// On a database that cannot read lists from a parameter, these sources are no selects but values: those of a row, or
+	// :tuples, :loggedtuples or :keytuples, which are literals of MySQL for all rows, with "),(" between two of them.
 	//
-	// On such a database, {parts} is replaced by the first parts of the keys: :first_part, or :parts, literals with commas between them.
+	// On such a database, {parts} is replaced by the first parts of the keys: :first_part, or :parts, literals with commas
+	// between them.
 	OneKey, ManyKeys string
 
-	// ReadHint is a comment that begins each statement that reads one of the store's tables without a lock, or follows its SELECT if it is
-	// a directive, /*vt+. A proxy that sends reads to a replica, which may lag, or answers one by the result of another that had begun
-	// before it, understands it and sends the statement to the primary server. If it is empty, the database has no such proxies.
+	// ReadHint is a comment that begins each statement that reads one of the store's tables without a lock, or follows its
+	// SELECT if it is a directive, /*vt+. A proxy that sends reads to a replica, which may lag, or answers one by the result of
+	// another that had begun before it, understands it and sends the statement to the primary server. If it is empty, the
+	// database has no such proxies.
 	ReadHint string
 	// Read locks the rows that exist, in their order, until the transaction ends, and selects
 	// their name, key, shard, value, at_ns, prev and log, as bytes or as a text of hexadecimal digits.
@@ -132,17 +137,17 @@ type Dialect struct {
 	ReadUnlocked string
 	// ReadManyUnlocked is ReadUnlocked for several rows. If it is empty, ReadUnlocked is used for them too.
 	ReadManyUnlocked string
-	// ReadFree is Read without the rows that other transactions have locked, and waits for none of them. If it is empty, the store finds
-	// out by trying which rows are locked.
+	// ReadFree is Read without the rows that other transactions have locked, and waits for none of them. If it is empty, the
+	// store finds out by trying which rows are locked.
 	ReadFree string
 	// InsertPlaceholders inserts the missing rows with the smallest at_ns, -9223372036854775808, as placeholders, and
 	// locks all rows. If it is empty, the database has one writer at a time, and missing rows need no lock.
 	InsertPlaceholders string
-	// Write inserts or updates the rows, which it gets from {logged}. If a server can end a transaction unnoticed, see TxOpen, neither Write nor
-	// Delete may affect a row outside of one.
+	// Write inserts or updates the rows, which it gets from {logged}. If a server can end a transaction unnoticed, see TxOpen,
+	// neither Write nor Delete may affect a row outside of one.
 	Write string
-	// Delete deletes the rows, DeleteUnchanged those whose value, at_ns and prev have not changed, and DeleteKey those of :name with the key
-	// :key, in all shards.
+	// Delete deletes the rows, DeleteUnchanged those whose value, at_ns and prev have not changed, and DeleteKey those of :name
+	// with the key :key, in all shards.
 	Delete, DeleteUnchanged, DeleteKey string
 	// Page selects key, shard, value, at_ns, prev and log of :count rows of the limit :name after :key and
 	// :shard, in that order.
@@ -158,15 +163,16 @@ type Dialect struct {
 	// TakeShards is Take for rows of any shard, and not only of shard 0, as TakeOne then is too. In place of :takes it may have
 	// :sharded, whose lists have the shard as their fourth element. If it is empty, other statements take from shards.
 	TakeShards string
-	// TakeKeys is Take for rows with the same value and at_ns, :value and :at_ns, and with :only, a JSON list of their keys. It goes
-	// with Taken.
+	// TakeKeys is Take for rows with the same value and at_ns, :value and :at_ns, and with :only, a JSON list of their keys. It
+	// goes with Taken.
 	TakeKeys string
-	// TakeEach is Take for rows of shard 0, each with numbers of its own. In place of {rows} it has {numbered}; or :name and :each, a JSON
-	// list of lists of key, value, at_ns, capacity, rate, period, debt, lowest and allowance, with doubles as strings. It need not insert
-	// rows that do not exist. If it is empty, rows with different numbers are of different statements.
+	// TakeEach is Take for rows of shard 0, each with numbers of its own. In place of {rows} it has {numbered}; or :name and
+	// :each, a JSON list of lists of key, value, at_ns, capacity, rate, period, debt, lowest and allowance, with doubles as
+	// strings. It need not insert rows that do not exist. If it is empty, rows with different numbers are of different
+	// statements.
 	TakeEach string
-	// TakeOne is Take for one row, without :durability, which is 0. It selects value, at_ns, prev and 1 if it has written the row. If
-	// it is empty, Take is used for one row too.
+	// TakeOne is Take for one row, without :durability, which is 0. It selects value, at_ns, prev and 1 if it has written the
+	// row. If it is empty, Take is used for one row too.
 	TakeOne string
 	// TakeInsertID is TakeOne for a database that cannot select the rows that it has written. It returns its result as the
 	// number of affected rows and the id of the last insert:
@@ -189,37 +195,37 @@ type Dialect struct {
 	// because package database/sql cannot run a statement that it has prepared on a chosen connection. A part
 	// of one row is taken by TakeInsertID. If it is empty, Take selects the rows.
 	Taken string
-	// TakeTogether is Take as the part for rows of one limit of a statement that takes from several limits, from all rows or none. It
-	// has the condition {when}, and selects key as k, value, at_ns and prev. Denies is true if one of {rows}, as last committed,
-	// lacks tokens; the statement then does nothing. Undone is an expression with the column at_ns that fails when it is
-	// evaluated, with an error about a value: that undoes a statement of which some parts have not taken. If they are empty, a
-	// transaction takes from several rows.
+	// TakeTogether is Take as the part for rows of one limit of a statement that takes from several limits, from all rows or
+	// none. It has the condition {when}, and selects key as k, value, at_ns and prev. Denies is true if one of {rows}, as last
+	// committed, lacks tokens; the statement then does nothing. Undone is an expression with the column at_ns that fails when
+	// it is evaluated, with an error about a value: that undoes a statement of which some parts have not taken. If they are
+	// empty, a transaction takes from several rows.
 	TakeTogether, Denies, Undone string
 	// CompareAndSwap updates one row that still has :oldvalue, :oldat and :oldprev, and :oldpenalty as the first
 	// meter.PenaltyLength bytes of its log: the rest of a log does not change without the numbers. If it is empty, a
 	// transaction does.
 	CompareAndSwap string
-	// SwapMany is CompareAndSwap for several rows, each by itself. It selects name, key, shard and a result of rows: 1 if it has updated a
-	// row, and 2 if it has inserted a placeholder for a missing one. It need not select others, whose result is 0. If there is a Taken,
-	// it selects nothing: Taken then selects the result of each row as a digit, in their order, and if all rows were updated, the number
-	// of affected rows is twice as many. If it is empty, a transaction writes several rows.
+	// SwapMany is CompareAndSwap for several rows, each by itself. It selects name, key, shard and a result of rows: 1 if it
+	// has updated a row, and 2 if it has inserted a placeholder for a missing one. It need not select others, whose result is
+	// 0. If there is a Taken, it selects nothing: Taken then selects the result of each row as a digit, in their order, and if
+	// all rows were updated, the number of affected rows is twice as many. If it is empty, a transaction writes several rows.
 	SwapMany string
 
-	// BoundWaits is a condition that is true, and makes the statement fail if it then waits for a lock for more than 50 ms: the calls for
-	// other rows are executed without it. The store adds it to the sources of rows, and to the end of CompareAndSwap.
+	// BoundWaits is a condition that is true, and makes the statement fail if it then waits for a lock for more than 50 ms: the
+	// calls for other rows are executed without it. The store adds it to the sources of rows, and to the end of CompareAndSwap.
 	BoundWaits string
-	// BoundTime comes before a statement that may wait for locks, and makes it fail if it takes more than 200 ms: longer than BoundWaits,
-	// because the time of a statement that is only slow counts too.
+	// BoundTime comes before a statement that may wait for locks, and makes it fail if it takes more than 200 ms: longer than
+	// BoundWaits, because the time of a statement that is only slow counts too.
 	BoundTime string
 	// BoundSession means that a setting of the session ends waits for locks, as ReadyNeeds requires.
 	BoundSession bool
-	// Holder selects a text about the transaction that has locked a row: its session and since when it is open. If it is empty, or
-	// fails, as without a privilege for it, errors do not name the transaction.
+	// Holder selects a text about the transaction that has locked a row: its session and since when it is open. If it is empty,
+	// or fails, as without a privilege for it, errors do not name the transaction.
 	Holder string
-	// Statements selects the columns Id and Info, among others: the number of each session, and the text of the statement that it
-	// executes. Kill ends a session's statement, not the session: the number comes at the end. The store then sends a statement that may wait for locks as a text of
-	// MySQL after a comment, and ends it after 200 ms. A dialect has one of BoundWaits, BoundTime, BoundSession and
-	// these two; if it has none, calls that share a statement wait for all of its rows.
+	// Statements selects the columns Id and Info, among others: the number of each session, and the text of the statement that
+	// it executes. Kill ends a session's statement, not the session: the number comes at the end. The store then sends a
+	// statement that may wait for locks as a text of MySQL after a comment, and ends it after 200 ms. A dialect has one of
+	// BoundWaits, BoundTime, BoundSession and these two; if it has none, calls that share a statement wait for all of its rows.
 	Statements, Kill string
 
 	// Sync is the session's setting for waiting for the disk at a commit: as a statement it selects a number, and followed
@@ -249,8 +255,8 @@ type Dialect struct {
 	// empty, no server does.
 	TxOpen string
 	// OnlyInTx is a statement that fails outside of a transaction, and NeverInTx one that fails inside, each with an error
-	// that fault.NoTx or fault.InTx recognizes, or several of them, a line each. They change nothing. The store runs one of them on the connection
-	// that a caller has passed to WithConn. Without both, none is accepted.
+	// that fault.NoTx or fault.InTx recognizes, or several of them, a line each. They change nothing. The store runs one of
+	// them on the connection that a caller has passed to WithConn. Without both, none is accepted.
 	OnlyInTx, NeverInTx string
 	// CountPrepared selects how many statements the session has prepared on the server, which shows whether a driver that
 	// gets :name as an argument prepares the statement or writes the argument into it. It goes with TxOpen.
@@ -300,8 +306,8 @@ func (d Dialect) Reading(statement string) string {
 	return d.ReadHint + statement
 }
 
-// Spellable reports whether a schema's name can be part of a statement: quotes, and what begins a parameter, cannot. In such a
-// schema, names of tables are sent without it.
+// Spellable reports whether a schema's name can be part of a statement: quotes, and what begins a parameter, cannot. In such
+// a schema, names of tables are sent without it.
 func Spellable(schema string) bool {
 	return schema != "" && !strings.ContainsAny(schema, "'\"`\\?$\x00")
 }
@@ -314,8 +320,8 @@ func (d Dialect) LocateText(tables ...string) string {
 // isName reports whether a text may be the name of a table or of a schema.
 func isName(text string) bool { return len(text) <= maxName && nameLetters.MatchString(text) }
 
-// maxName is how many bytes a name has at most on Postgres, and nameLetters are those that need no quotes anywhere. An expression that
-// counts them would take a millisecond at each start of a program.
+// maxName is how many bytes a name has at most on Postgres, and nameLetters are those that need no quotes anywhere. An
+// expression that counts them would take a millisecond at each start of a program.
 const maxName = 63
 
 var nameLetters = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -325,8 +331,8 @@ var nameLetters = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 func OverridesTable(table string) string { return beside(table, "_overrides") }
 
 // RegistryTable returns the name of the table of registrations of a store whose counts are in the given table: for
-// [DefaultTable], which "" stands for, rate_limit_registry, and for another one the name with _registry. If that is longer than 63
-// characters, there is no such table, and limits are not compared.
+// [DefaultTable], which "" stands for, rate_limit_registry, and for another one the name with _registry. If that is longer
+// than 63 characters, there is no such table, and limits are not compared.
 func RegistryTable(table string) string { return beside(table, "_registry") }
 
 func beside(table, suffix string) string {
@@ -352,14 +358,14 @@ func (d Dialect) OverridesDDL(table string) (string, error) {
 	return d.Text(d.CreateOverrides, OverridesTable(table))
 }
 
-// RegistryDDL returns the statement that creates the table of registrations of a store whose counts are in the given table; see
-// sqlstore.Store.Migrate. The error is about the table's name.
+// RegistryDDL returns the statement that creates the table of registrations of a store whose counts are in the given table;
+// see sqlstore.Store.Migrate. The error is about the table's name.
 func (d Dialect) RegistryDDL(table string) (string, error) {
 	return d.Text(d.CreateRegistry, RegistryTable(table))
 }
 
-// ShardingDDL returns the statement that distributes the rows of the table if its schema is sharded, or "" if the database has no such
-// schemas. The error is about the table's name.
+// ShardingDDL returns the statement that distributes the rows of the table if its schema is sharded, or "" if the database
+// has no such schemas. The error is about the table's name.
 func (d Dialect) ShardingDDL(table string) (string, error) { return d.Text(d.AddVindex, table) }
 
 // Roles are the database users of [Dialect.GrantsFor]. On MySQL, a role is a user, or user@host.
@@ -371,9 +377,9 @@ type Roles struct {
 	AppendOnly bool
 }
 
-// GrantsFor returns the statements that give the role of a program the privileges that it needs once Migrate has made the tables, and
-// the role that runs Migrate those that it needs before. The error is about a name, says that the database has no roles, or that one
-// role cannot be both.
+// GrantsFor returns the statements that give the role of a program the privileges that it needs once Migrate has made the
+// tables, and the role that runs Migrate those that it needs before. The error is about a name, says that the database has
+// no roles, or that one role cannot be both.
 func (d Dialect) GrantsFor(table string, to Roles) (string, error) {
 	if d.Grants == "" {
 		return "", fmt.Errorf("%s has no roles: %s", d.Name, d.NoGrants)
@@ -390,7 +396,8 @@ func (d Dialect) GrantsFor(table string, to Roles) (string, error) {
 			return "", fmt.Errorf("role %q: a name has only letters, digits and the characters _ - . %% @", role)
 		}
 	}
-	statements := strings.NewReplacer("{overrides}", d.quotedParts(OverridesTable(table)), "{registry}", d.quotedParts(RegistryTable(table)),
+	statements := strings.NewReplacer(
+		"{overrides}", d.quotedParts(OverridesTable(table)), "{registry}", d.quotedParts(RegistryTable(table)),
 		"{app}", d.role(to.App), "{migrator}", d.role(to.Migrator), "{rewrite}", rewrite, "{migrator too}", migratorToo).Replace(d.Grants)
 	if !strings.Contains(table, ".") {
 		statements = strings.ReplaceAll(statements, "{schema}", "public")

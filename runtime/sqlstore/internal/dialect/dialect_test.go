@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// optional are the fields of Dialect that may be empty, as their comments say, with the dialects of this package that leave them empty.
+// optional are the fields of Dialect that may be empty, as their comments say, with the dialects of this package that leave
+// them empty.
 var optional = map[string]string{
 	"Numbered":           "sqlite mariadb mysql vitess",
 	"Prepare":            "postgres vitess",

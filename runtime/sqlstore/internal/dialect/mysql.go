@@ -202,8 +202,8 @@ UPDATE {table} SET value = :value, at_ns = :at_ns, prev = :prev, log = :log
 WHERE name = :name AND {key} = :key AND shard = :shard AND value = :oldvalue AND at_ns = :oldat AND prev = :oldprev
 	AND COALESCE(SUBSTRING(log, 1, ` + penaltyLength + `), _binary'') = :oldpenalty
 `,
-	// As long as it is updated, a row has an at_ns that no row has, as the mark by which the columns after it are set. A missing row
-	// becomes a placeholder.
+	// As long as it is updated, a row has an at_ns that no row has, as the mark by which the columns after it are set. A
+	// missing row becomes a placeholder.
 	SwapMany: `
 INSERT INTO {table} (name, {key}, shard, value, at_ns, prev)
 SELECT n, k, s + 0 * LENGTH(@ratelimitgen_rows := CONCAT(@ratelimitgen_rows, @ratelimitgen_row)) * LENGTH(@ratelimitgen_row := _binary'2'),
@@ -242,7 +242,8 @@ SELECT CAST(:name AS BINARY) AS name, CAST(:key AS BINARY) AS {key}, :shard AS s
 	v DOUBLE PATH '$[3]', t BIGINT PATH '$[4]', p DOUBLE PATH '$[5]'`
 )
 
-// swapsOnMySQL is the rows of SwapMany, unswappedOnMySQL whether one has not changed, and swapMarkOnMySQL an at_ns that no row has.
+// swapsOnMySQL is the rows of SwapMany, unswappedOnMySQL whether one has not changed, and swapMarkOnMySQL an at_ns that no
+// row has.
 var (
 	swapsOnMySQL = "JSON_TABLE(:swaps, '$[*]' COLUMNS (" + columnsOnMySQL + `, l VARBINARY(40000) PATH '$[6]',
 	ov DOUBLE PATH '$[7]', ot BIGINT PATH '$[8]', op DOUBLE PATH '$[9]', ol VARBINARY(100) PATH '$[10]')) j`
@@ -251,12 +252,13 @@ var (
 	swapMarkOnMySQL = "-9223372036854775807"
 )
 
-// holderOnMySQL describes a transaction that others wait for, if it is the only one: which of several has locked a row is not easy to find out.
+// holderOnMySQL describes a transaction that others wait for, if it is the only one: which of several has locked a row is
+// not easy to find out.
 const holderOnMySQL = "SELECT CONCAT('connection ', MAX(b.trx_mysql_thread_id), ', in a transaction since ', MAX(b.trx_started))"
 
 // describeOnMySQL also works where an empty text is NULL, and where CONCAT treats NULL as an empty text. It does without
-// GROUP_CONCAT, which cuts its result at a length that is a setting of the session. Some modes of MariaDB describe types with the word
-// binary, and a blob with its length.
+// GROUP_CONCAT, which cuts its result at a length that is a setting of the session. Some modes of MariaDB describe types
+// with the word binary, and a blob with its length.
 const describeOnMySQL = `
 SELECT column_name, CASE WHEN collation_name IS NULL THEN REPLACE(CAST(column_type AS BINARY), 'blob(65535)', 'blob')
 	ELSE CONCAT(REPLACE(CAST(column_type AS BINARY), ' binary', ''), ' collate ', collation_name) END
@@ -287,8 +289,8 @@ primary key: name, key, shard
 engine: InnoDB
 `
 
-// describeInsertIDOnMySQL selects triggers and numbered columns, which change the insert id of TakeInsertID. A user without the privilege TRIGGER sees
-// no triggers.
+// describeInsertIDOnMySQL selects triggers and numbered columns, which change the insert id of TakeInsertID. A user without
+// the privilege TRIGGER sees no triggers.
 const describeInsertIDOnMySQL = `
 UNION ALL
 SELECT 'auto_increment', COALESCE(MIN(CASE WHEN extra = 'auto_increment' THEN column_name END), 'none')
@@ -356,8 +358,8 @@ var mysqlTakeRows = fmt.Sprintf(mysqlTake,
 // gives them, and a text may lack the last digits.
 const bitsOnMySQL = "SUBSTR(ST_AsBinary(POINT({table}.value, 0)), 6, 8)"
 
-// collectOnMySQL is the shard of a row, 0. It is evaluated before the row is inserted or updated: it appends the result of the
-// row before, and sets that of a row that is inserted. MySQL deprecates such assignments, but has nothing else that a
+// collectOnMySQL is the shard of a row, 0. It is evaluated before the row is inserted or updated: it appends the result of
+// the row before, and sets that of a row that is inserted. MySQL deprecates such assignments, but has nothing else that a
 // statement could leave to the next one.
 const collectOnMySQL = "0 * LENGTH(@ratelimitgen_rows := CONCAT(@ratelimitgen_rows, @ratelimitgen_row))" +
 	" * LENGTH(@ratelimitgen_row := _binary'" + RowInserted + "')"
@@ -407,8 +409,8 @@ func leaves(u *meter.Upsert, value float64) bool {
 	return value <= -u.Count && value > -u.Capacity-u.Debt-1
 }
 
-// DecodeSwapped decodes the result of [Dialect.Taken] after a SwapMany of some rows: 0, 1 or 2 for each. They must explain the number of
-// affected rows.
+// DecodeSwapped decodes the result of [Dialect.Taken] after a SwapMany of some rows: 0, 1 or 2 for each. They must explain
+// the number of affected rows.
 func DecodeSwapped(rows int, affected int64, taken []byte) ([]int, error) {
 	results, count := make([]int, rows), [3]int64{}
 	for i, digit := range taken {
@@ -425,8 +427,8 @@ func DecodeSwapped(rows int, affected int64, taken []byte) ([]int, error) {
 	return results, nil
 }
 
-// DecodeTaken decodes the result of [Dialect.Taken]: it returns the states in which the rows were left. There must be a result
-// for each row, and together they must explain the number of affected rows, as in DecodeInsertID.
+// DecodeTaken decodes the result of [Dialect.Taken]: it returns the states in which the rows were left. There must be a
+// result for each row, and together they must explain the number of affected rows, as in DecodeInsertID.
 func DecodeTaken(upserts []*meter.Upsert, affected int64, taken []byte) ([]runtime.State, error) {
 	if len(taken) != 8*len(upserts) {
 		return nil, &fault.Hinted{Text: lostInsertID, Err: nil}

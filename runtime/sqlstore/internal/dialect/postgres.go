@@ -109,8 +109,8 @@ FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = AN
 WHERE i.indrelid = CAST(to_regclass('{table}') AS oid) AND i.indisprimary
 GROUP BY i.indexrelid
 `,
-	// Neither temporary tables, which a session finds first, nor a change of the role count. A name in the search path is in lower
-	// case unless it is in quotes; one with a comma is not found.
+	// Neither temporary tables, which a session finds first, nor a change of the role count. A name in the search path is in
+	// lower case unless it is in quotes; one with a comma is not found.
 	Locate: `
 WITH p AS (
 	SELECT false AS began, i, schema FROM unnest(current_schemas(false)) WITH ORDINALITY AS a(schema, i)
@@ -211,8 +211,8 @@ DELETE FROM {table} r USING {rows} k WHERE ` + sameRowOnPostgres + `
 `,
 	Take:       takeManyOnPostgres,
 	TakeShards: takeManyOnPostgres,
-	// The update of an INSERT sees only the columns of the table. An UPDATE with an INSERT after it would not lock the rows in the order in
-	// which all statements do.
+	// The update of an INSERT sees only the columns of the table. An UPDATE with an INSERT after it would not lock the rows in
+	// the order in which all statements do.
 	TakeEach: `
 UPDATE {table} r SET` + numberedOnPostgres.Replace(takenOnPostgres) + `
 FROM {numbered} k
@@ -286,9 +286,10 @@ SELECT COALESCE(n, CAST(:name AS text)) AS name, COALESCE(k, CAST(:key AS text))
 // matches the types of both operands better. So operands have types for which Postgres has an operator, or the operator
 // is qualified: names and keys may be of type character varying, which has none.
 
-// sameRowOnPostgres joins k, a source of rows, to the table r. Its last condition is true. The planner believes that few rows of k
-// meet it, and so looks each of them up by the index of r. Without it, a statement that is planned while the table is small and
-// has no statistics reads all of the table, and keeps that plan until the next ANALYZE, however large the table is by then.
+// sameRowOnPostgres joins k, a source of rows, to the table r. Its last condition is true. The planner believes that few
+// rows of k meet it, and so looks each of them up by the index of r. Without it, a statement that is planned while the table
+// is small and has no statistics reads all of the table, and keeps that plan until the next ANALYZE, however large the table
+// is by then.
 const sameRowOnPostgres = `r.name OPERATOR(pg_catalog.=) k.name AND r.{key} OPERATOR(pg_catalog.=) k.{key} AND r.shard = k.shard
 	AND k.shard = k.shard + 0`
 
@@ -319,7 +320,8 @@ const takenOnPostgres = `
 		THEN r.prev + excluded.value * :unit ELSE excluded.prev END`
 
 // numberedOnPostgres replaces the parameters of a take by the columns of k, a source of rows.
-var numberedOnPostgres = strings.NewReplacer("excluded.", "k.", ":capacity", "k.capacity", ":twice", "(k.capacity + k.capacity)", ":rate", "k.rate",
+var numberedOnPostgres = strings.NewReplacer(
+	"excluded.", "k.", ":capacity", "k.capacity", ":twice", "(k.capacity + k.capacity)", ":rate", "k.rate",
 	":period", "k.period", ":debt", "k.debt", ":lowest", "k.lowest", ":allowance", "k.allowance")
 
 // takeManyOnPostgres is Take for rows of any shard. A subquery is evaluated once and not for each row.

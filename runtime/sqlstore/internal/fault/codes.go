@@ -17,7 +17,8 @@ type errorTable struct {
 	// refused are the prefixes of codes for a statement that failed because of a value in it, such as a key that a
 	// constraint refuses; the same statement with other values may succeed.
 	refused []string
-	// lost are the codes of a server that has lost the connection to another one, behind it, on which it executed the statement.
+	// lost are the codes of a server that has lost the connection to another one, behind it, on which it executed the
+	// statement.
 	lost []string
 	// Foreign are the codes with which the database rejects a query of another one's system tables, settings or functions.
 	Foreign []string

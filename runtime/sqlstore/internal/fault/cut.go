@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// cut is an error of a vtgate without the statement and its values, which have keys. It does not unwrap to the driver's error, whose text a
-// log may print, but is what that is.
+// cut is an error of a vtgate without the statement and its values, which have keys. It does not unwrap to the driver's
+// error, whose text a log may print, but is what that is.
 type cut struct{ err error }
 
 // Cut returns an error without the statement that a vtgate has added to its text.

@@ -56,8 +56,8 @@ func InTx(err error) bool {
 	return c.In(c.Table.inTx.codes) && c.Table.inTx.matches(err)
 }
 
-// LockTimeout reports whether a statement did nothing because it has waited too long, for a lock of another transaction or, on MySQL
-// and MariaDB, for anything.
+// LockTimeout reports whether a statement did nothing because it has waited too long, for a lock of another transaction or,
+// on MySQL and MariaDB, for anything.
 func LockTimeout(err error) bool {
 	c := CodeOf(err)
 	return c.In(c.Table.locked)
@@ -83,7 +83,8 @@ func Lost(err error) bool {
 		return !failed.Timeout()
 	}
 	c := CodeOf(err)
-	return c.In(c.Table.lost) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	return c.In(c.Table.lost) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) ||
 		slices.Contains(sessionEnded, stateOf(err))
 }
 
@@ -96,8 +97,8 @@ func Undone(err error) bool {
 // ErrOutcomeUnknown is sqlstore.ErrOutcomeUnknown, where it is documented.
 var ErrOutcomeUnknown = errors.New("the transaction may have been committed")
 
-// unknownOutcome is an [ErrOutcomeUnknown] because of another error. It wraps only that, because the number of a MySQL error is
-// looked for along one chain.
+// unknownOutcome is an [ErrOutcomeUnknown] because of another error. It wraps only that, because the number of a MySQL error
+// is looked for along one chain.
 type unknownOutcome struct{ err error }
 
 func (e *unknownOutcome) Error() string        { return ErrOutcomeUnknown.Error() + ": " + e.err.Error() }
@@ -107,8 +108,8 @@ func (e *unknownOutcome) Is(target error) bool { return target == ErrOutcomeUnkn
 // OutcomeUnknown returns an [ErrOutcomeUnknown] because of err.
 func OutcomeUnknown(err error) error { return &unknownOutcome{err} }
 
-// OfCommit returns the error of a COMMIT that has failed with err: an [ErrOutcomeUnknown] unless the server has refused it, or it
-// was not sent.
+// OfCommit returns the error of a COMMIT that has failed with err: an [ErrOutcomeUnknown] unless the server has refused it,
+// or it was not sent.
 func OfCommit(err error) error {
 	if err == nil || Undone(err) || errors.Is(err, sql.ErrTxDone) || CodeOf(err).Text != "" && !Lost(err) {
 		return err
@@ -188,7 +189,8 @@ func MalformedDSN(err error) bool {
 // OfServer reports whether an error is that of a statement which the server has refused, for a reason that has no hint.
 func OfServer(err error) bool { return CodeOf(err).Text != "" && HintFor(err) == "" }
 
-// SeveralShards reports whether a statement, and with it the transaction, was undone because it would write to several shards.
+// SeveralShards reports whether a statement, and with it the transaction, was undone because it would write to several
+// shards.
 func SeveralShards(err error) bool { return CodeOf(err).Text == vitessShards }
 
 // NoTable reports whether a statement failed because its table does not exist.

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Codes of errors of a vtgate. One number of MySQL stands for errors with opposite remedies, and a vtgate takes the number of others from
-// their text, in which a key may have it: so the text decides.
+// Codes of errors of a vtgate. One number of MySQL stands for errors with opposite remedies, and a vtgate takes the number
+// of others from their text, in which a key may have it: so the text decides.
 const (
 	vitessDeadlock    = "deadlock"
 	vitessLockWait    = "lock wait"
@@ -31,7 +31,8 @@ var vitessTexts = []struct{ code, part string }{
 	// While a keyspace is resharded, vtgate runs a statement again in a transaction, which it then leaves.
 	{vitessLost, "unexpected 'autocommitted' state in transaction"},
 	{vitessUnsupported, "VT13001"},
-	// A sharded keyspace has no such table, from which the time is read before anything else if the keyspace is in Options.Table.
+	// A sharded keyspace has no such table, from which the time is read before anything else if the keyspace is in
+	// Options.Table.
 	{vitessUnsupported, "table dual not found"},
 	{vitessUnsupported, "syntax error at position"},
 	{vitessVSchema, "not authorized to perform vschema operations"},
@@ -75,7 +76,8 @@ var vitessErrors = errorTable{
 	// ER_OPTION_PREVENTS_STATEMENT is the error of a primary that is not writable yet.
 	retry:  []string{vitessDeadlock, vitessLockWait, vitessEnded, vitessUnavailable, vitessPool, "1290"},
 	locked: []string{vitessLockWait},
-	// CR_CONNECTION_ERROR, CR_CONN_HOST_ERROR, CR_SERVER_GONE_ERROR, CR_SERVER_LOST and CR_MALFORMED_PACKET of the tablet's connection.
+	// CR_CONNECTION_ERROR, CR_CONN_HOST_ERROR, CR_SERVER_GONE_ERROR, CR_SERVER_LOST and CR_MALFORMED_PACKET of the tablet's
+	// connection.
 	lost:    []string{vitessLost, "2002", "2003", "2006", "2013", "2027"},
 	refused: mysqlErrors.refused,
 	Foreign: append([]string{vitessUnsupported}, mysqlErrors.Foreign...),
@@ -112,7 +114,8 @@ func vitessText(err error) (text string, ok bool) {
 	for ; err != nil; err = unwrap(err) {
 		if _, rest, numbered := strings.Cut(err.Error(), ": "); numbered && strings.HasPrefix(err.Error(), "Error ") {
 			text = beforeStatement(rest)
-			return text, len(text) < len(rest) || slices.ContainsFunc(vitessBeginnings, func(b string) bool { return strings.HasPrefix(text, b) })
+			return text, len(text) < len(rest) ||
+				slices.ContainsFunc(vitessBeginnings, func(b string) bool { return strings.HasPrefix(text, b) })
 		}
 	}
 	return "", false

@@ -107,7 +107,8 @@ func TestErrorsOfVitessLoseTheirStatement(t *testing.T) {
 	}
 }
 
-// A commit in two phases may go through after an error that otherwise means that nothing was done: to run it again would take twice.
+// A commit in two phases may go through after an error that otherwise means that nothing was done: to run it again would
+// take twice.
 func TestUnknownOutcomeIsNotTriedAgain(t *testing.T) {
 	for _, text := range []string{"target: limits.0.primary: no healthy tablet available", "VT15001: transaction error, issue ROLLBACK and retry the transaction",
 		behind + "DeadlineExceeded desc = Lock wait timeout exceeded; try restarting transaction"} {

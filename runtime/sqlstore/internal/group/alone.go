@@ -8,8 +8,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/bounds"
 )
 
-// mayRunInline reports whether a caller may wait until the InlineFunc returns. With one writer, the database is in this process
-// and cannot be interrupted while it waits for its disk, so a caller with a deadline may not.
+// mayRunInline reports whether a caller may wait until the InlineFunc returns. With one writer, the database is in this
+// process and cannot be interrupted while it waits for its disk, so a caller with a deadline may not.
 func (q *queue) mayRunInline(ctx context.Context) bool {
 	if !q.oneWriter {
 		return true

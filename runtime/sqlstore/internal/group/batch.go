@@ -15,8 +15,8 @@ import (
 type batch struct {
 	calls   []runtime.Call
 	callers []caller
-	// keys are those of the calls, or nil if there is one lane. row is the hash of the row that all calls are about, or 0 if they are about
-	// several.
+	// keys are those of the calls, or nil if there is one lane. row is the hash of the row that all calls are about, or 0 if
+	// they are about several.
 	keys *keySet
 	row  uint64
 	// remaining is how many callers have not left.

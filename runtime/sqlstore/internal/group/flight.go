@@ -30,7 +30,8 @@ type flight struct {
 	// transaction that has locked it.
 	asked, locked bool
 	limit, holder string
-	// mayWait: the backend may wait for locks of others. waits: it probably does, and calls for other rows do not wait for the flight.
+	// mayWait: the backend may wait for locks of others. waits: it probably does, and calls for other rows do not wait for the
+	// flight.
 	mayWait, waits bool
 
 	began  time.Time
@@ -40,8 +41,8 @@ type flight struct {
 	deadline time.Time
 	// remaining is how many callers have not left. At 0, the flight is canceled.
 	remaining int
-	// left are the callers that have left while it was in flight, and dropped are its batches that had a result before the backend
-	// returned, with the answers.
+	// left are the callers that have left while it was in flight, and dropped are its batches that had a result before the
+	// backend returned, with the answers.
 	left    []leaver
 	dropped []droppedAnswers
 	// lone is the context of the lone caller, or nil. late: the watchdog has seen that it has ended.

@@ -7,8 +7,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// LockedError is the error of a backend that has not answered some calls, because other transactions have locked rows of theirs. It
-// has done nothing for these calls.
+// LockedError is the error of a backend that has not answered some calls, because other transactions have locked rows of
+// theirs. It has done nothing for these calls.
 type LockedError struct {
 	// Rows are those that are locked, as far as they are known.
 	Rows []runtime.Row

@@ -36,8 +36,8 @@ type Options struct {
 	Undelivered func(calls []runtime.Call, answers []runtime.Answer)
 	// Inline, if not nil, runs a call that finds the store idle in the goroutine of its caller.
 	Inline InlineFunc
-	// Wait, if not nil, calls the backend for calls that may wait for locked rows: they are about one row, or the only ones that wait
-	// for it. The backend must not wait long for the others, and returns a [*LockedError].
+	// Wait, if not nil, calls the backend for calls that may wait for locked rows: they are about one row, or the only ones
+	// that wait for it. The backend must not wait long for the others, and returns a [*LockedError].
 	Wait func(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error)
 	// Holder, if not nil, reports whether a row is locked, and describes the transaction, if the backend can.
 	Holder func(ctx context.Context, row runtime.Row) (holder string, locked bool)

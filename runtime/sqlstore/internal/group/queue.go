@@ -56,7 +56,8 @@ type queue struct {
 // maxFlights is one that takes too long, and one that goes around it.
 const maxFlights = 2
 
-// maxTurns bounds how often the processor is left to callers that return. With 64 callers, a decision costs 15 % less than with one turn.
+// maxTurns bounds how often the processor is left to callers that return. With 64 callers, a decision costs 15 % less than
+// with one turn.
 const maxTurns = 8
 
 // keyOf returns the hash of the first row of calls. Other rows only make a statement wait for another one's.
@@ -193,7 +194,8 @@ func (q *queue) waiterLocked(row uint64) *flight {
 	return nil
 }
 
-// mayWaitLocked reports whether one more flight may wait for a locked row: there are at most as many as half of the connections.
+// mayWaitLocked reports whether one more flight may wait for a locked row: there are at most as many as half of the
+// connections.
 func (q *queue) mayWaitLocked() bool {
 	n := 0
 	for _, f := range q.flights {

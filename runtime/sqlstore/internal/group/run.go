@@ -40,7 +40,8 @@ func (q *queue) do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	return answers, q.explain(b, err)
 }
 
-// await answers the calls that were not answered because a row of theirs is locked: they wait for the transaction that has locked it.
+// await answers the calls that were not answered because a row of theirs is locked: they wait for the transaction that has
+// locked it.
 func (q *queue) await(ctx context.Context, deadline time.Time, calls []runtime.Call, answers []runtime.Answer, locked *LockedError) ([]runtime.Answer, error) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
@@ -126,8 +127,8 @@ func (q *queue) doForRow(ctx context.Context, calls []runtime.Call, row runtime.
 	return answers, err
 }
 
-// joinForRow adds calls to a batch that waits for a row which is locked, of which they are the ith caller. It returns nil if the queue
-// is closed.
+// joinForRow adds calls to a batch that waits for a row which is locked, of which they are the ith caller. It returns nil if
+// the queue is closed.
 func (q *queue) joinForRow(ctx context.Context, calls []runtime.Call, row runtime.Row) (b *batch, i int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -172,8 +173,9 @@ func (q *queue) run(f *flight) {
 	}
 }
 
-// letReturn lets the callers of a flight, who have their answers, go on, so that those that call again at once share the next flight: as
-// long as a turn of the processor brings calls. A database in this process needs the processor itself, and is given one turn.
+// letReturn lets the callers of a flight, who have their answers, go on, so that those that call again at once share the
+// next flight: as long as a turn of the processor brings calls. A database in this process needs the processor itself, and
+// is given one turn.
 func (q *queue) letReturn() {
 	for turn, before := 0, int64(-1); turn < maxTurns && q.joined.Load() != before; turn++ {
 		before = q.joined.Load()
@@ -338,7 +340,8 @@ func doSingle(
 	return b.answersOf(i)
 }
 
-// check runs when the watchdog fires. It fails the batches that have exceeded their time, and sets the watchdog for the others.
+// check runs when the watchdog fires. It fails the batches that have exceeded their time, and sets the watchdog for the
+// others.
 func (q *queue) check() {
 	now := time.Now()
 	q.mu.Lock()

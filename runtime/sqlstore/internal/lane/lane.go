@@ -1,5 +1,5 @@
-// Package lane gives each shard of a database a queue of its own, in which its calls are grouped: no statement of a batch needs another
-// shard, and calls for a shard that is slow or down delay no others.
+// Package lane gives each shard of a database a queue of its own, in which its calls are grouped: no statement of a batch
+// needs another shard, and calls for a shard that is slow or down delay no others.
 package lane
 
 import (
@@ -25,8 +25,8 @@ type Store struct {
 	groups map[string]*group.Store
 }
 
-// New returns a store with a group for each shard, which newGroup makes when the first call needs it, and another one for the calls
-// whose keys lie on several shards, unless newAcross is nil.
+// New returns a store with a group for each shard, which newGroup makes when the first call needs it, and another one for
+// the calls whose keys lie on several shards, unless newAcross is nil.
 func New(places *table.Places, newGroup, newAcross func() *group.Store) *Store {
 	return &Store{places: places, newGroup: newGroup, newAcross: newAcross, groups: map[string]*group.Store{}}
 }
@@ -34,7 +34,8 @@ func New(places *table.Places, newGroup, newAcross func() *group.Store) *Store {
 // across is the name of the group for several shards. No shard has it.
 const across = "*"
 
-// Do implements [runtime.Store]. A call whose keys lie on several shards is answered with a [*runtime.ShardsError] if no group is for it.
+// Do implements [runtime.Store]. A call whose keys lie on several shards is answered with a [*runtime.ShardsError] if no
+// group is for it.
 func (s *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
 	answers := make([]runtime.Answer, len(calls))
 	rest := make([]int, len(calls))

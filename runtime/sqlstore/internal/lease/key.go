@@ -65,8 +65,8 @@ func (k *key) report(d *runtime.Decision) {
 	}
 }
 
-// reportIn is report for the first of the calls that has taken tokens of the key: its block has ended, possibly before any of its
-// tokens were spent.
+// reportIn is report for the first of the calls that has taken tokens of the key: its block has ended, possibly before any
+// of its tokens were spent.
 func (k *key) reportIn(calls []runtime.Call, answers []runtime.Answer) {
 	for i, a := range answers {
 		for j := range a.Decisions {

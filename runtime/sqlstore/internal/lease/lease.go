@@ -6,8 +6,8 @@
 // wrapped. Requests that fit into the block are then answered from memory, and when it is spent the next block is taken.
 // While there are not enough tokens for a block, each request goes to the backend by itself.
 //
-// The rest of a block is refunded when the block ends, as if it had not been taken: what a full bucket would have lost since is
-// not returned, because otherwise more and more could be out at once. So a block is best as large as what a process uses
+// The rest of a block is refunded when the block ends, as if it had not been taken: what a full bucket would have lost since
+// is not returned, because otherwise more and more could be out at once. So a block is best as large as what a process uses
 // within Lease.For.
 //
 // Blocks are kept by the address of the policy: make a policy once, not for each request. After a change of plan, a key has
@@ -17,8 +17,8 @@
 // tokens of the key, such as a reservation, a call with several requests, or a count above the block's, refunds the block
 // first. Calls in a transaction of the caller do not: they do not pass this package.
 //
-// The take of a block may cross a threshold of the policy's Warn. The next request of this process that takes tokens of the key
-// has the Crossed of its decision; if there is none before the block ends, it is lost.
+// The take of a block may cross a threshold of the policy's Warn. The next request of this process that takes tokens of the
+// key has the Crossed of its decision; if there is none before the block ends, it is lost.
 //
 // # Guarantees
 //
@@ -159,7 +159,8 @@ func (s *Store) check(q runtime.Request) (runtime.Decision, bool) {
 		return runtime.Decision{}, false
 	}
 	left := b.left.Load()
-	d := runtime.Decision{Limit: q.Policy.Name, Policy: q.Policy, Allowed: true, Remaining: left, Value: float64(left), ResetAfter: b.resetAfter()}
+	d := runtime.Decision{Limit: q.Policy.Name, Policy: q.Policy, Allowed: true, Remaining: left, Value: float64(left),
+		ResetAfter: b.resetAfter()}
 	return d, left >= max(1, q.Count)
 }
 

@@ -56,8 +56,8 @@ func (s *Store) takeBlock(ctx context.Context, k *key, t *transfer, q runtime.Re
 	close(t.done)
 }
 
-// useBlockLocked sets the block that the backend has granted for q, or the bypass if it has denied it. now and nowByStore are
-// the instant of the request, by either clock.
+// useBlockLocked sets the block that the backend has granted for q, or the bypass if it has denied it. now and nowByStore
+// are the instant of the request, by either clock.
 func (s *Store) useBlockLocked(k *key, q runtime.Request, a runtime.Answer, now, nowByStore time.Time) {
 	lasts := k.policy.Lease.For
 	// A block that was let through in shadow mode has taken no tokens.

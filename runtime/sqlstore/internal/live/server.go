@@ -1,5 +1,5 @@
-// Package live has what the tests on real servers share: the modules runtime/sqlstore/conformance and runtime/sqlstore/faults, which
-// import the drivers.
+// Package live has what the tests on real servers share: the modules runtime/sqlstore/conformance and
+// runtime/sqlstore/faults, which import the drivers.
 package live
 
 import (
@@ -57,7 +57,8 @@ func (s Server) Empty(t testing.TB, db *sql.DB, table string) {
 		run("SET transaction_mode = 'multi'")
 		defer run("SET transaction_mode = 'single'")
 	}
-	for _, name := range []string{table, s.SideTable(dialect.OverridesTable(table)), s.SideTable(dialect.RegistryTable(table))} {
+	for _, name := range []string{table, s.SideTable(dialect.OverridesTable(table)),
+		s.SideTable(dialect.RegistryTable(table))} {
 		run("DELETE FROM " + name)
 	}
 }

@@ -1,5 +1,5 @@
-// Package stdlib records the path of a call on Postgres. It has the name of the package of pgx's driver, because the store knows a
-// driver by the name of its type.
+// Package stdlib records the path of a call on Postgres. It has the name of the package of pgx's driver, because the store
+// knows a driver by the name of its type.
 package stdlib
 
 import (
@@ -27,11 +27,12 @@ import (
 
 const module = "github.com/ratelimitgen/ratelimitgen"
 
-// maxFrames is the most functions of this module through which a plain Allow on Postgres by pgx passes before the driver, and
-// maxStoreFrames those of sqlstore and its internal packages.
+// maxFrames is the most functions of this module through which a plain Allow on Postgres by pgx passes before the driver,
+// and maxStoreFrames those of sqlstore and its internal packages.
 const maxFrames, maxStoreFrames = 12, 9
 
-// With -v it prints the paths. The drawing in runtime/README.md must be that by pgx, and the rows of its table name functions of both.
+// With -v it prints the paths. The drawing in runtime/README.md must be that by pgx, and the rows of its table name
+// functions of both.
 func TestPathOfAllowIsShort(t *testing.T) {
 	pgx, other := pathOfAllow(t, &fakePostgres{driver: &Driver{}}), pathOfAllow(t, &fakePostgres{driver: &otherDriver{}})
 	ofStore := 0
@@ -57,8 +58,8 @@ func TestPathOfAllowIsShort(t *testing.T) {
 	}
 }
 
-// pathOfAllow returns the functions of a plain Allow, the outermost first, and for a driver of which the store does not know that it
-// honors contexts those of the goroutine that runs the batch after those of the caller.
+// pathOfAllow returns the functions of a plain Allow, the outermost first, and for a driver of which the store does not know
+// that it honors contexts those of the goroutine that runs the batch after those of the caller.
 func pathOfAllow(t *testing.T, fake *fakePostgres) []string {
 	d := dialect.Postgres
 	d.Describe, d.Parts, d.Session, d.SessionNeeds = "", "", "", "" // the fake database has no table to check
@@ -195,7 +196,8 @@ func stacks() []string {
 	return strings.Split(string(text[:goruntime.Stack(text, true)]), "\n\n")
 }
 
-// functions returns the functions of this module on a stack, the outermost first, without closures, which are parts of others.
+// functions returns the functions of this module on a stack, the outermost first, without closures, which are parts of
+// others.
 func functions(stack string) (names []string) {
 	for line := range strings.Lines(stack) {
 		name, isOurs := strings.CutPrefix(line, module+"/")

@@ -86,8 +86,8 @@ func (p *Prepared) tryAll(ctx context.Context, x *conn.Executor) error {
 	return err
 }
 
-// tryTwoPhases commits a transaction that has written and deleted a row on each shard, given a key of each. Only a commit shows whether
-// the keyspace allows it.
+// tryTwoPhases commits a transaction that has written and deleted a row on each shard, given a key of each. Only a commit
+// shows whether the keyspace allows it.
 func (p *Prepared) tryTwoPhases(ctx context.Context, x *conn.Executor, keys map[string]string) error {
 	rows, places := []runtime.Row{}, map[string]string{}
 	for place, key := range keys {
@@ -127,8 +127,8 @@ func (p *Prepared) dryRun(ctx context.Context, x *conn.Executor, row runtime.Row
 	return err
 }
 
-// checkReads returns an error if a proxy sends reads to a replica. Writes have succeeded by then, so that the server itself is
-// none.
+// checkReads returns an error if a proxy sends reads to a replica. Writes have succeeded by then, so that the server itself
+// is none.
 func (p *Prepared) checkReads(ctx context.Context, x *conn.Executor) error {
 	if p.Server.Dialect.FindReplica == "" {
 		return nil
@@ -199,8 +199,8 @@ func (p *Prepared) spareConn(ctx context.Context, wait time.Duration) *sql.Conn 
 	return conn
 }
 
-// LocateFor finds the schemas of the tables for a call in a transaction of the caller: by another connection if the pool has one,
-// because the caller may have changed the search path or the database of the transaction.
+// LocateFor finds the schemas of the tables for a call in a transaction of the caller: by another connection if the pool has
+// one, because the caller may have changed the search path or the database of the transaction.
 func (p *Prepared) LocateFor(ctx context.Context, tx conn.Runner) error {
 	if p.Server.Located() {
 		return nil

@@ -15,8 +15,8 @@ type Eraser struct{ *OverrideLog }
 // blotEntries changes the entries of a key in the log up to an ID.
 const blotEntries = "UPDATE {table} SET {key} = ?, reason = ?, author = ? WHERE name = ? AND {key} = ? AND id <= ?"
 
-// Erase erases a key in a transaction of the store, or in two of them if the tables are in different databases: then the log comes first, so
-// that a block that has come meanwhile keeps the rows, and the whole can be repeated after an error.
+// Erase erases a key in a transaction of the store, or in two of them if the tables are in different databases: then the log
+// comes first, so that a block that has come meanwhile keeps the rows, and the whole can be repeated after an error.
 func (e *Eraser) Erase(ctx context.Context, limit, key string, why runtime.OverrideEnd) (done runtime.Erased, err error) {
 	return Using(ctx, e.prepared, func(ctx context.Context, x *conn.Executor) (runtime.Erased, error) {
 		now, err := e.server.Now(ctx, e.server.DB)
@@ -76,7 +76,8 @@ type erasure struct {
 	entry      runtime.OverrideEntry
 }
 
-// erasureIn reads what the log has of a key. It comes before the rows are deleted: the caller's transaction may go on after its error.
+// erasureIn reads what the log has of a key. It comes before the rows are deleted: the caller's transaction may go on after
+// its error.
 func (e *Eraser) erasureIn(
 	ctx context.Context, in conn.Session, limit, key string, why runtime.OverrideEnd, now int64,
 ) (of erasure, err error) {

@@ -51,8 +51,8 @@ type RowLock struct {
 	found  []bool
 	// placeholders are the rows with [placeholderTS].
 	placeholders []runtime.Row
-	// Places are the shards of the first parts of keys if the rows are on several: then each has a statement of its own, because one that
-	// locks rows on several of them locks these in no order.
+	// Places are the shards of the first parts of keys if the rows are on several: then each has a statement of its own,
+	// because one that locks rows on several of them locks these in no order.
 	Places map[string]string
 	// durability is that of the statements that write.
 	durability runtime.Durability
@@ -99,8 +99,8 @@ func (l *RowLock) Lock(ctx context.Context, order LockOrder) error {
 	return fault.ErrVanished
 }
 
-// byPlace returns the rows on each shard, in the order of the shards' names, given those of the first parts of their keys. Without any,
-// the rows are one part, unless there are none.
+// byPlace returns the rows on each shard, in the order of the shards' names, given those of the first parts of their keys.
+// Without any, the rows are one part, unless there are none.
 func byPlace(rows []runtime.StoredRow, places map[string]string) (parts [][]runtime.StoredRow) {
 	switch {
 	case len(rows) == 0:

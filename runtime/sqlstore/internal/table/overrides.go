@@ -57,7 +57,8 @@ type LogSettings struct {
 
 func NewOverrideLog(on *Prepared, settings LogSettings) *OverrideLog {
 	v := &OverrideLog{LogSettings: settings, side: newSide(on, dialect.OverridesTable(on.Server.Table))}
-	v.create, v.parts, v.missing, v.lacking = on.Server.Dialect.CreateOverrides, on.Server.Dialect.OverridesParts, missingOverrides, lackingOverrides
+	v.create, v.parts, v.missing, v.lacking = on.Server.Dialect.CreateOverrides, on.Server.Dialect.OverridesParts,
+		missingOverrides, lackingOverrides
 	v.autoCreate = settings.AutoCreate
 	ctx, stop := context.WithCancel(context.Background())
 	v.Stop = stop
@@ -149,7 +150,8 @@ func (v *OverrideLog) Append(ctx context.Context, e runtime.OverrideEntry) (runt
 	})
 }
 
-// withNextID runs insert in transactions until the ID of its entry is free, and returns the ID. It creates the table if the store may.
+// withNextID runs insert in transactions until the ID of its entry is free, and returns the ID. It creates the table if the
+// store may.
 func (v *OverrideLog) withNextID(
 	ctx context.Context, x *conn.Executor, insert func(in conn.Session, refused int64) (int64, error),
 ) (id int64, err error) {
@@ -313,8 +315,8 @@ func (v *OverrideLog) delete(ctx context.Context, x *conn.Executor, ids []int64)
 }
 
 // Check compares the table with the dialect's requirements, checks that the store can add an entry, reads the new
-// entries, and returns an error that names those that this program does not understand, or the limits that neither it nor others
-// have.
+// entries, and returns an error that names those that this program does not understand, or the limits that neither it nor
+// others have.
 func (v *OverrideLog) Check(ctx context.Context, policies []*runtime.Policy, others []string) error {
 	// First, because that creates a missing table if the store may do so.
 	if err := v.View.Refresh(ctx); err != nil {

@@ -19,10 +19,11 @@ type Sweeper struct {
 	driver PageDeleter
 }
 
-// PageDeleter deletes rows where a driver has a faster way than the dialect's statements, with the same results. Package sqlite has one.
+// PageDeleter deletes rows where a driver has a faster way than the dialect's statements, with the same results. Package
+// sqlite has one.
 type PageDeleter interface {
-	// DeletePage deletes those that may go of the rows after a row with the same name, in their order and at most so many, in one
-	// transaction.
+	// DeletePage deletes those that may go of the rows after a row with the same name, in their order and at most so many, in
+	// one transaction.
 	DeletePage(after runtime.Row, most int, mayGo func(r runtime.StoredRow) bool) (DeletedPage, error)
 }
 
@@ -47,7 +48,8 @@ const sweepPage = runtime.RowPage
 
 // Sweep deletes the rows of policies with one name that are not needed, and returns how many it deleted.
 func (s *Sweeper) Sweep(ctx context.Context, same []*runtime.Policy) (deleted int, err error) {
-	return s.delete(ctx, same[0].Name, func(r runtime.StoredRow, now int64) bool { return s.view.Sweepable(same, r.Row, r.State, now) })
+	return s.delete(ctx, same[0].Name,
+		func(r runtime.StoredRow, now int64) bool { return s.view.Sweepable(same, r.Row, r.State, now) })
 }
 
 // Forget deletes all rows of a limit, and returns how many it deleted.
@@ -144,7 +146,8 @@ func pageAfter(ctx context.Context, in conn.Session, after runtime.Row, most int
 	return page, rows.Err()
 }
 
-// deleteUnchanged deletes rows unless they have changed since they were read, by a statement for each shard on which they are.
+// deleteUnchanged deletes rows unless they have changed since they were read, by a statement for each shard on which they
+// are.
 func (s *Sweeper) deleteUnchanged(ctx context.Context, x *conn.Executor, rows []runtime.StoredRow) (deleted int, err error) {
 	var places map[string]string
 	if s.server.Sharded() {

@@ -8,8 +8,9 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/sqlstore/internal/conn"
 )
 
-// Places are the shards of a database on which keys lie, by their first parts, as this process last saw them. A place that is out of date costs a round trip,
-// and never changes an answer: the database itself sends each statement to the right shard.
+// Places are the shards of a database on which keys lie, by their first parts, as this process last saw them. A place that
+// is out of date costs a round trip, and never changes an answer: the database itself sends each statement to the right
+// shard.
 type Places struct {
 	prepared *Prepared
 
@@ -138,7 +139,8 @@ func (p *Places) run(ctx context.Context) {
 	}
 }
 
-// PlaceOf returns the place of the keys of a call, given those of their first parts, or a [*runtime.ShardsError] if they have several.
+// PlaceOf returns the place of the keys of a call, given those of their first parts, or a [*runtime.ShardsError] if they
+// have several.
 func PlaceOf(c *runtime.Call, places map[string]string) (place string, err error) {
 	var first *runtime.Request
 	for i := range c.Requests {

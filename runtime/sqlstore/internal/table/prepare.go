@@ -87,8 +87,8 @@ func Using[T any](ctx context.Context, p *Prepared, task func(ctx context.Contex
 	})
 }
 
-// currentPreparation returns the preparation to wait for, and what ends the wait for it. It begins one if necessary, and returns nil if
-// the store is closed.
+// currentPreparation returns the preparation to wait for, and what ends the wait for it. It begins one if necessary, and
+// returns nil if the store is closed.
 func (p *Prepared) currentPreparation(ctx context.Context) (current *preparation, late <-chan time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,7 +179,8 @@ func (p *Prepared) newCheckedExecutor(ctx context.Context) (*conn.Executor, erro
 	return x, nil
 }
 
-// sweepTime returns the instant by which to sweep when it is now by the clock of the store. A clock of the caller is believed at once.
+// sweepTime returns the instant by which to sweep when it is now by the clock of the store. A clock of the caller is
+// believed at once.
 func (p *Prepared) sweepTime(now int64) int64 {
 	if p.Server.Clock != nil {
 		return now

@@ -28,7 +28,8 @@ type Registry struct {
 	known registry.Known
 	// stored has the registrations as they were read last; nil before the first use.
 	stored atomic.Pointer[reading]
-	// turn has a value while a call reads or writes the table for a first use, and spare one for each call that does so beside it.
+	// turn has a value while a call reads or writes the table for a first use, and spare one for each call that does so beside
+	// it.
 	turn, spare chan struct{}
 }
 
@@ -60,13 +61,15 @@ func NewRegistry(on *Prepared, owner string, overrides *OverrideLog) *Registry {
 		owner: owner, overrides: overrides, side: newSide(on, dialect.RegistryTable(on.Server.Table)),
 		turn: make(chan struct{}, 1), spare: make(chan struct{}, bounds.SpareTurns),
 	}
-	r.create, r.parts, r.missing, r.lacking = on.Server.Dialect.CreateRegistry, on.Server.Dialect.RegistryParts, missingRegistry, lackingRegistry
+	r.create, r.parts, r.missing, r.lacking = on.Server.Dialect.CreateRegistry, on.Server.Dialect.RegistryParts,
+		missingRegistry, lackingRegistry
 	r.autoCreate = overrides.AutoCreate
 	return r
 }
 
-// checkRows returns an error if a row was written before 23 November 2026, when rows had the tokens that are left. Today they have minus
-// the tokens that are used, so that every key would be full. Statements that upgrade a table leave such rows in it.
+// checkRows returns an error if a row was written before 23 November 2026, when rows had the tokens that are left. Today
+// they have minus the tokens that are used, so that every key would be full. Statements that upgrade a table leave such rows
+// in it.
 func (r *Registry) checkRows(ctx context.Context, x *conn.Executor, from string) error {
 	// It is about the table of counts.
 	query, err := r.server.Naming(r.server.Table, r.server.Dialect.Reading("SELECT name FROM "+from+" WHERE value > 0 LIMIT 1"))
@@ -84,9 +87,9 @@ func (r *Registry) checkRows(ctx context.Context, x *conn.Executor, from string)
 	return &fault.Hinted{Text: r.server.FillIn(fmt.Sprintf(fault.FirstRows, limit)), Err: runtime.ErrForeignCounts}
 }
 
-// Refuse is the first stage of a call. It compares the limits that are used for the first time with their registrations, and returns
-// the errors of the calls that are refused. Limits that are not registered, or that cannot be compared because the table or the
-// privilege to read it is missing, are not refused: Ready reports those.
+// Refuse is the first stage of a call. It compares the limits that are used for the first time with their registrations, and
+// returns the errors of the calls that are refused. Limits that are not registered, or that cannot be compared because the
+// table or the privilege to read it is missing, are not refused: Ready reports those.
 func (r *Registry) Refuse(ctx context.Context, calls []runtime.Call) (registry.Refusals, error) {
 	if r.known.Admits(calls) {
 		return nil, nil
@@ -120,8 +123,8 @@ func (r *Registry) Refuse(ctx context.Context, calls []runtime.Call) (registry.R
 	})
 }
 
-// inTurn waits until no other call reads or writes the table for a first use: most that come meanwhile then need not do so. The error is
-// that of ctx.
+// inTurn waits until no other call reads or writes the table for a first use: most that come meanwhile then need not do so.
+// The error is that of ctx.
 func (r *Registry) inTurn(ctx context.Context) (end func(), err error) {
 	late := time.After(bounds.TurnPatience)
 	var spare chan struct{}
@@ -140,8 +143,8 @@ func (r *Registry) inTurn(ctx context.Context) (end func(), err error) {
 	return nil, ctx.Err()
 }
 
-// RefuseInTx is Refuse in a transaction of the caller, which may have the only connection, and may be rolled back: so it registers
-// nothing.
+// RefuseInTx is Refuse in a transaction of the caller, which may have the only connection, and may be rolled back: so it
+// registers nothing.
 func (r *Registry) RefuseInTx(ctx context.Context, tx conn.Runner, calls []runtime.Call) (registry.Refusals, error) {
 	if r.known.Admits(calls) {
 		return nil, nil
@@ -307,8 +310,8 @@ func (r *Registry) own(policies []*runtime.Policy) (all []runtime.Registration, 
 	return all, nil
 }
 
-// Register creates the table and writes the registrations of policies. If adopt is set, they replace those of another owner or
-// key. It writes nothing, and needs no right to, if they are stored already.
+// Register creates the table and writes the registrations of policies. If adopt is set, they replace those of another owner
+// or key. It writes nothing, and needs no right to, if they are stored already.
 func (r *Registry) Register(ctx context.Context, policies []*runtime.Policy, adopt bool) error {
 	own, err := r.own(policies)
 	if r.Err != nil || err != nil {
@@ -361,7 +364,8 @@ func (r *Registry) register(ctx context.Context, x *conn.Executor, own []runtime
 			if len(changed) == 0 {
 				return nil
 			}
-			return r.server.InTx(ctx, x, runtime.DurabilityFull, func(in conn.Session) error { return r.write(ctx, in, stored, changed) })
+			return r.server.InTx(ctx, x, runtime.DurabilityFull,
+				func(in conn.Session) error { return r.write(ctx, in, stored, changed) })
 		})
 		switch {
 		case err == nil:
@@ -375,8 +379,8 @@ func (r *Registry) register(ctx context.Context, x *conn.Executor, own []runtime
 			r.replace(stored)
 			return errors.Join(refused...)
 		case fault.RefusedValue(err) && !slices.Equal(changed, tried):
-			// Another process has registered the limit meanwhile. Otherwise the next attempt finds the same table, and a constraint of
-			// it refuses the registration.
+			// Another process has registered the limit meanwhile. Otherwise the next attempt finds the same table, and a constraint
+			// of it refuses the registration.
 			tried = changed
 			return &fault.Again{Err: err}
 		}
