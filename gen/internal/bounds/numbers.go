@@ -40,7 +40,7 @@ func distinctShards(p *runtime.Policy) []int {
 // NextAfter returns how long it takes at most until a key that has used all of its capacity, and reserved nothing, has a
 // token again. That takes longest if all was used when a window started. It is 0 for a limit with capacity 0, and for one
 // in flight, as in [FullAfter].
-func NextAfter(p *runtime.Policy) time.Duration { return emptyFor(p, p.Capacity) }
+func NextAfter(p *runtime.Policy) time.Duration { return EmptyFor(p, p.Capacity) }
 
 // NextAfterReserving returns how long it takes at most until a key that has reserved all that it can, too, has a token
 // that need not be reserved. It is 0 for a limit that cannot be reserved or has capacity 0, and [math.MaxInt64] for one
@@ -52,17 +52,18 @@ func NextAfterReserving(p *runtime.Policy) time.Duration {
 	case p.MaxReserved == runtime.Unbounded && p.Capacity > 0:
 		return math.MaxInt64
 	}
-	return emptyFor(p, p.Capacity+p.MaxReserved)
+	return EmptyFor(p, p.Capacity+p.MaxReserved)
 }
 
-// emptyFor returns how long a key has no token after a count was taken when a window started.
-func emptyFor(p *runtime.Policy, count int64) time.Duration {
+// EmptyFor returns how long a key has no token at most after a count was taken from it when a window started, available or
+// not. It is 0 for a limit with capacity 0.
+func EmptyFor(p *runtime.Policy, count int64) time.Duration {
 	if p.Capacity < 1 {
 		return 0
 	}
 	rule := meter.RuleOf(p, "")
 	return Longest(p, func(start int64) time.Duration {
-		state, _ := MustStep(&rule, runtime.State{}, start, runtime.Request{Count: count, Reserve: count > p.Capacity})
+		state, _ := MustStep(&rule, runtime.State{}, start, runtime.Request{Op: runtime.Charge, Count: count})
 		_, d := MustStep(&rule, state, start, runtime.Request{Op: runtime.Check, Count: 1})
 		return d.RetryAfter
 	})

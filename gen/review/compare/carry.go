@@ -166,6 +166,18 @@ func calendarVariants(p *runtime.Policy, at int64) (list []*runtime.Policy) {
 	return list
 }
 
+// ofTheSameKey returns a policy with the zone and the anniversary of a variant of another one, as far as a key gives both.
+func ofTheSameKey(p, other, variant *runtime.Policy) *runtime.Policy {
+	same := *p
+	if p.Calendar.ZonePerKey && other.Calendar.ZonePerKey {
+		same.Calendar.ZonePerKey, same.Calendar.Zone = false, variant.Calendar.Zone
+	}
+	if p.Calendar.Anniversary && other.Calendar.Anniversary {
+		same.Calendar.Anniversary, same.Calendar.From = false, variant.Calendar.From
+	}
+	return &same
+}
+
 // carriedByCalendar is [Carried] for an edit from or to a calendar.
 func carriedByCalendar(old, new *runtime.Policy) (most int64) {
 	for _, at := range calendarInstants(old, new) {
@@ -177,7 +189,7 @@ func carriedByCalendar(old, new *runtime.Policy) (most int64) {
 				_, d := bounds.MustStep(&before, state, emptied, runtime.Request{Op: runtime.Check, Count: 1})
 				last := emptied + int64(d.RetryAfter) - 1
 				for _, now := range []int64{emptied, min(at, last), last} {
-					for _, is := range calendarVariants(new, now) {
+					for _, is := range calendarVariants(ofTheSameKey(new, old, was), now) {
 						most = max(most, TokensLeft(is, split(was, state, max(1, is.Shards)), now))
 					}
 				}

@@ -13,8 +13,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/meter"
 )
 
-// numbered returns a random policy of which callers give some numbers. Reserved tokens are due by the rate of their request, so
-// that no number bounds when they are used if callers give the rate: such a policy has no reservations.
+// numbered returns a random policy of which callers give some numbers. Reserved tokens are due by the rate of their request,
+// so that no number bounds when they are used if callers give the rate: such a policy has no reservations.
 func (d dice) numbered() runtime.Policy {
 	for {
 		p := d.bounded()
@@ -56,7 +56,8 @@ func (d dice) given(t *testing.T, p *runtime.Policy) *runtime.Policy {
 	return of
 }
 
-// changing makes random calls, each with numbers of its own: most of them take all that there is, many at the ends of windows.
+// changing makes random calls, each with numbers of its own: most of them take all that there is, many at the ends of
+// windows.
 func (d dice) changing(t *testing.T, p *runtime.Policy) []use {
 	c := newCaller(d, p)
 	rule := meter.RuleOf(paced(p), keyOfCaller)
@@ -86,8 +87,8 @@ func (d dice) changing(t *testing.T, p *runtime.Policy) []use {
 	return c.uses
 }
 
-// The numbers of a review are those of callers that give the most: whatever they give from call to call, they use no more, and with
-// the most they can use as much.
+// The numbers of a review are those of callers that give the most: whatever they give from call to call, they use no more,
+// and with the most they can use as much.
 func TestNumbersFromCallersAreThoseOfTheMost(t *testing.T) {
 	d := roll(31)
 	tried, reached, changes := 0, 0, 0

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
-	"time"
 
 	"github.com/ratelimitgen/ratelimitgen/gen/diff"
 	"github.com/ratelimitgen/ratelimitgen/gen/fields"
@@ -84,16 +83,9 @@ func newCapacityInWords(old, new *runtime.Policy) string {
 	case is > was:
 		return "Used tokens stay used, so every key has " + words.Count(is-was, "token") + " more at once."
 	}
-	return "Used tokens stay used, so every key has " + words.Count(was-is, "token") + " fewer at once. A key that has used all of " +
-		words.Number(was) + " has none for up to " + words.Length(emptyAfterEdit(old, new)) + "."
-}
-
-// emptyAfterEdit returns how long a key has no token under the new rule if it has used the whole old capacity at the
-// instant of the deploy, which is also the start of a window.
-func emptyAfterEdit(old, new *runtime.Policy) time.Duration {
-	rule := meter.RuleOf(new, "")
-	rule.Phase = compare.Origin % rule.Period
-	return time.Duration(compare.TimeUntil(&rule, runtime.State{Value: -float64(old.Capacity), TS: compare.Origin, Exists: true}, 1))
+	return "Used tokens stay used, so every key has " + words.Count(was-is, "token") +
+		" fewer at once. A key that has used all of " +
+		words.Number(was) + " has none for up to " + words.Length(bounds.EmptyFor(new, was)) + "."
 }
 
 // togetherInWords says what both versions can grant while they run side by side; it is empty if they grant nothing
@@ -109,18 +101,21 @@ func togetherInWords(p compare.Pair) string {
 		return "While old and new versions run side by side, each counts what the other has granted in its own way, so a key may get more than with either version alone." + remedy
 	}
 	if compare.InFlight(old) {
-		text := fmt.Sprintf("While old and new versions run side by side, a key can have up to %s in use", words.Count(most, "slot"))
+		text := fmt.Sprintf("While old and new versions run side by side, a key can have up to %s in use",
+			words.Count(most, "slot"))
 		if most > max(old.Slots, new.Slots) {
 			return text + ": more than with either version alone." + remedy
 		}
 		return text + "."
 	}
-	text := fmt.Sprintf("While old and new versions run side by side, a key can use up to %s at once without reserving", words.Count(most, "token"))
+	text := fmt.Sprintf("While old and new versions run side by side, a key can use up to %s at once without reserving",
+		words.Count(most, "token"))
 	rate, known := longRunTogether(p.Old, p.New)
 	if known {
 		text += fmt.Sprintf(", and %s per %s in the long run", words.Number(rate), fields.PeriodOf(new))
 	}
-	if most > max(old.Capacity, new.Capacity) || known && rate > max(compare.LongRunRate(bounds.Unreserved(new)), longRunAlone(old, new)) {
+	if most > max(old.Capacity, new.Capacity) || known && rate > max(compare.LongRunRate(bounds.Unreserved(new)),
+		longRunAlone(old, new)) {
 		return text + ": more than with either version alone." + remedy
 	}
 	return text + "."
@@ -147,8 +142,10 @@ func Together(old, new *spec.Limit) (tokens int64, bounded bool) {
 
 // separateRows reports whether the versions do not read each other's rows, or only those of some keys.
 func separateRows(old, new *spec.Limit) bool {
-	reordered := !slices.Equal(spec.PartNames(old.Key), spec.PartNames(new.Key)) && slices.Equal(compare.SortedNames(old.Key), compare.SortedNames(new.Key))
-	return old.Policy.Name != new.Policy.Name || reordered || !slices.Equal(compare.PartTypes(old.Key), compare.PartTypes(new.Key))
+	reordered := !slices.Equal(spec.PartNames(old.Key), spec.PartNames(new.Key)) &&
+		slices.Equal(compare.SortedNames(old.Key), compare.SortedNames(new.Key))
+	return old.Policy.Name != new.Policy.Name || reordered ||
+		!slices.Equal(compare.PartTypes(old.Key), compare.PartTypes(new.Key))
 }
 
 // windowsCoincide reports whether both rules always have the same window, or neither has windows.

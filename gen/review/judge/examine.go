@@ -1,5 +1,5 @@
-// Package judge makes the [review.Review] of an edit: it judges each change, counts what the edit lets through, and says what a
-// deploy does to stored rows.
+// Package judge makes the [review.Review] of an edit: it judges each change, counts what the edit lets through, and says
+// what a deploy does to stored rows.
 package judge
 
 import (
@@ -98,7 +98,8 @@ func examine(p compare.Pair, changes []diff.Change, renamed diff.Renames) (s rev
 func classifyRuleChanges(p compare.Pair, judgements []*judgement, looseness []review.Class) {
 	if p.ModesDiffer() {
 		for _, j := range judgements {
-			j.classes = slices.DeleteFunc(j.classes, func(c review.Class) bool { return c == review.Loosened || c == review.Tightened })
+			j.classes = slices.DeleteFunc(j.classes,
+				func(c review.Class) bool { return c == review.Loosened || c == review.Tightened })
 		}
 	}
 	ofRule := slices.DeleteFunc(slices.Clone(judgements), func(j *judgement) bool { return !j.ofRule })
@@ -163,7 +164,8 @@ func judgementOn(p compare.Pair, changes []diff.Change, renamed diff.Renames) *j
 	j := &judgement{Pair: p, changes: changes, renamed: renamed}
 	judge := judges[changes[0].Kind]
 	if judge == nil {
-		panic(fmt.Sprintf("review: changes with the id %q are not judged: add a function to judges in gen/review/judge/examine.go", changes[0].Kind.ID))
+		panic(fmt.Sprintf("review: changes with the id %q are not judged: add a function to judges in gen/review/judge/examine.go",
+			changes[0].Kind.ID))
 	}
 	judge(j)
 	return j
@@ -234,7 +236,8 @@ func examineByPlan(p compare.Pair, changes []diff.Change, renamed diff.Renames) 
 		}
 		// The changes for all plans are changes of this one if both sides have it, or one side lacks the whole limit.
 		onBoth := of.Old != nil && of.New != nil || p.Old == nil || p.New == nil
-		own := slices.DeleteFunc(slices.Clone(changes), func(c diff.Change) bool { return c.Plan != of.Plan && (c.Plan != "" || !onBoth) })
+		own := slices.DeleteFunc(slices.Clone(changes),
+			func(c diff.Change) bool { return c.Plan != of.Plan && (c.Plan != "" || !onBoth) })
 		switch {
 		case one.Either(func(l *spec.Limit) bool { return l.Unlimited() || l.Zero() }) && one.Old != nil && one.New != nil:
 			part.Subject = examineNumberless(one, own)
@@ -254,8 +257,8 @@ func examineByPlan(p compare.Pair, changes []diff.Change, renamed diff.Renames) 
 	return all
 }
 
-// merged joins the findings of each plan. Risks and notes that all limited plans have in common are listed once; the others, and
-// those on a change of one plan only, have the plan.
+// merged joins the findings of each plan. Risks and notes that all limited plans have in common are listed once; the others,
+// and those on a change of one plan only, have the plan.
 func merged(parts []ofPlan, limited int) (all review.Subject) {
 	for _, part := range parts {
 		apart := func(has func(other ofPlan) bool) bool {

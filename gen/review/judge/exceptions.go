@@ -110,7 +110,8 @@ func rulesByPlan(plans []*spec.Limit) string {
 	if len(rules) == 1 {
 		return rules[0]
 	}
-	return strings.Join(words.Of(rules, func(rule string) string { return "by the plan " + words.List(with[rule], "or") + ", " + rule }), "; ")
+	return strings.Join(words.Of(rules,
+		func(rule string) string { return "by the plan " + words.List(with[rule], "or") + ", " + rule }), "; ")
 }
 
 // carriedOfKey says what an exhausted key has after the edit, if that is one number.

@@ -53,7 +53,8 @@ func timeoutOf(l *spec.Limit) time.Duration {
 func judgeOnError(j *judgement) {
 	was, is := failures[j.Old.Policy.OnError], failures[j.New.Policy.OnError]
 	if was.sentence == "" || is.sentence == "" {
-		panic(fmt.Sprintf("review: onError %v or %v is not described: add it to failures in gen/review/judge/fields.go", j.Old.Policy.OnError, j.New.Policy.OnError))
+		panic(fmt.Sprintf("review: onError %v or %v is not described: add it to failures in gen/review/judge/fields.go",
+			j.Old.Policy.OnError, j.New.Policy.OnError))
 	}
 	j.loosens(is.passes > was.passes)
 	j.note(review.Rule, "While the store fails, %s", is.sentence)
@@ -133,7 +134,8 @@ func judgePenalty(j *judgement) {
 	if was.Len() > 1 && is.Len() > 1 {
 		j.class(moreOrLess(is.Forgiveness(), was.Forgiveness())...)
 	}
-	j.note(review.Rule, "A key that is denied for lack of %ss is locked out %s. Before: %s.", j.New.Unit(), lockOut(&j.New.Policy), lockOut(&j.Old.Policy))
+	j.note(review.Rule, "A key that is denied for lack of %ss is locked out %s. Before: %s.", j.New.Unit(),
+		lockOut(&j.New.Policy), lockOut(&j.Old.Policy))
 	switch {
 	case was.Len() == 0:
 		verbs := "Allow, Require or Wait"
@@ -198,7 +200,8 @@ func judgeOverrides(j *judgement) {
 	case is == runtime.OverrideBounds{}:
 		j.class(review.Loosened, review.Tightened, review.Breaking)
 		j.risk(review.OverridesLost, false)
-		j.note(review.Calls, "The methods for blocks and overrides are gone: %s. Code that calls them no longer compiles.", words.List(fields.OverridesMethods(j.Old), "and"))
+		j.note(review.Calls, "The methods for blocks and overrides are gone: %s. Code that calls them no longer compiles.",
+			words.List(fields.OverridesMethods(j.Old), "and"))
 		j.note(review.Deploy, "Blocks and overrides in force end with the deploy: blocked keys get their tokens back. They are in force again if overrides return before they end. Until then, Ready reports them.")
 		j.endStatement("them, if they are not to return")
 		return
@@ -215,12 +218,14 @@ func judgeOverrides(j *judgement) {
 
 // lessOverridable reports whether operators can no longer give what they could.
 func lessOverridable(was, is runtime.OverrideBounds) bool {
-	return is.Rate < was.Rate || is.Capacity < was.Capacity || is.MaxReserved < was.MaxReserved || is.Slots < was.Slots || !is.Unlimited && was.Unlimited
+	return is.Rate < was.Rate || is.Capacity < was.Capacity || is.MaxReserved < was.MaxReserved || is.Slots < was.Slots ||
+		!is.Unlimited && was.Unlimited
 }
 
 // overridesFollow notes that operators can give less because the numbers of the limit have changed, and not its overrides.
 func overridesFollow(p compare.Pair, changes []diff.Change) (notes []review.Note) {
-	if p.Old == nil || p.New == nil || p.Old.Overrides == nil || p.New.Overrides == nil || hasKind(changes, ids.OverridesChanged) ||
+	if p.Old == nil || p.New == nil || p.Old.Overrides == nil || p.New.Overrides == nil ||
+		hasKind(changes, ids.OverridesChanged) ||
 		!lessOverridable(p.Old.Policy.Overrides, p.New.Policy.Overrides) {
 		return nil
 	}

@@ -115,8 +115,8 @@ func (j *judgement) limitNames(members []groupMember) []string {
 	return words.Of(members, func(m groupMember) string { return cmp.Or(j.renamed.Limits[m.Limit.Policy.Name], m.Limit.Policy.Name) })
 }
 
-// paired returns the index in was of each member in is, or -1 for a new one. It is the member of the same limit that has the same
-// parameters or, if none has, of the next that has lost its own.
+// paired returns the index in was of each member in is, or -1 for a new one. It is the member of the same limit that has the
+// same parameters or, if none has, of the next that has lost its own.
 func (j *judgement) paired(was, is []groupMember) []int {
 	names := j.limitNames(is)
 	before, used := make([]int, len(is)), make([]bool, len(was))
@@ -140,8 +140,8 @@ func (j *judgement) paired(was, is []groupMember) []int {
 	return before
 }
 
-// memberWords are sentences about a member that a group no longer has, its field in the decisions, and a new member, and what
-// callers do with tokens.
+// memberWords are sentences about a member that a group no longer has, its field in the decisions, and a new member, and
+// what callers do with tokens.
 type memberWords struct {
 	lost, field, takes string
 	gained             func(m groupMember) string
@@ -186,13 +186,16 @@ func (j *judgement) compareCounts(was, is groupMember, takes string) {
 	case was.CountArg != "" && is.CountArg != "" || was.Count == is.Count && was.CountArg == is.CountArg:
 	case was.CountArg == is.CountArg:
 		j.class(moreOrLess(is.Count, was.Count)...)
-		j.note(review.Rule, "Callers %s %s of %s, %s before.", takes, words.Count(is.Count, is.Unit()), name, words.Number(was.Count))
+		j.note(review.Rule, "Callers %s %s of %s, %s before.", takes, words.Count(is.Count, is.Unit()), name,
+			words.Number(was.Count))
 	case was.CountArg == "":
 		j.class(review.Loosened, review.Tightened)
-		j.note(review.Rule, "Callers choose how many tokens of %s they %s, by the argument %s. It was always %s.", name, takes, is.CountArg, words.Number(was.Count))
+		j.note(review.Rule, "Callers choose how many tokens of %s they %s, by the argument %s. It was always %s.", name, takes,
+			is.CountArg, words.Number(was.Count))
 	case is.CountArg == "":
 		j.class(review.Loosened, review.Tightened)
-		j.note(review.Rule, "Callers always %s %s of %s. The number was the argument %s.", takes, words.Count(is.Count, is.Unit()), name, was.CountArg)
+		j.note(review.Rule, "Callers always %s %s of %s. The number was the argument %s.", takes, words.Count(is.Count, is.Unit()),
+			name, was.CountArg)
 	}
 }
 
@@ -200,7 +203,8 @@ func (j *judgement) compareCounts(was, is groupMember, takes string) {
 func (j *judgement) compareCalls(was, is []groupMember) {
 	old, new := was[0].of, is[0].of
 	before, after := old.Keys(), new.Keys()
-	if !slices.Equal(compare.PartGoTypes(before), compare.PartGoTypes(after)) || len(old.Shared()) != len(new.Shared()) || len(old.Counts()) != len(new.Counts()) || usageType(old) != usageType(new) {
+	if !slices.Equal(compare.PartGoTypes(before), compare.PartGoTypes(after)) || len(old.Shared()) != len(new.Shared()) ||
+		len(old.Counts()) != len(new.Counts()) || usageType(old) != usageType(new) {
 		j.class(review.Breaking)
 		if old.Call() != new.Call() {
 			j.note(review.Calls, "The calls change from %s to %s.", old.Call(), new.Call())

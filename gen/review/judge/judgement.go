@@ -21,8 +21,8 @@ type judgement struct {
 	classes []review.Class
 	// each has the classes of each change in place of classes, for changes of which each is of another key.
 	each [][]review.Class
-	// ofRule marks a change that affects how many tokens the rule lets through. alone has the effects Loosened and Tightened that
-	// the change has by itself, and changed, if not nil, is the rule with only this change, from which more are computed.
+	// ofRule marks a change that affects how many tokens the rule lets through. alone has the effects Loosened and Tightened
+	// that the change has by itself, and changed, if not nil, is the rule with only this change, from which more are computed.
 	// [classifyRuleChanges] needs all three.
 	ofRule  bool
 	alone   []review.Class
@@ -64,7 +64,8 @@ type database struct {
 
 // keep adds a statement that keeps stored counts.
 func (j *judgement) keep(at review.Moment, d database, why, format string, args ...any) {
-	j.sql = append(j.sql, review.Statement{Why: d.on + why, Text: fmt.Sprintf(format, args...), Keeps: at, Dialects: d.dialects})
+	j.sql = append(j.sql, review.Statement{Why: d.on + why, Text: fmt.Sprintf(format, args...), Keeps: at,
+		Dialects: d.dialects})
 }
 
 // changesRule marks a change of the rule, and returns the rule with only this change.

@@ -14,15 +14,18 @@ func judgeKey(j *judgement) {
 	was, is := j.Old.Key, j.New.Key
 	j.class(review.StoredState)
 	switch {
-	case slices.Equal(compare.PartTypes(was), compare.PartTypes(is)) && slices.Equal(compare.SortedNames(was), compare.SortedNames(is)):
+	case slices.Equal(compare.PartTypes(was), compare.PartTypes(is)) &&
+		slices.Equal(compare.SortedNames(was), compare.SortedNames(is)):
 		// The compiler does not notice swapped arguments of the same type.
 		j.class(review.Breaking)
-		j.note(review.Calls, "Parameters of %s with the same type changed places. Check every call, because the compiler cannot.", j.New.GoName)
+		j.note(review.Calls, "Parameters of %s with the same type changed places. Check every call, because the compiler cannot.",
+			j.New.GoName)
 		j.note(review.Deploy, "Unless the SQL below moves them, stored rows are read with the parts of the key in the new order, so a key can get the count of another key.")
 	case slices.Equal(compare.PartTypes(was), compare.PartTypes(is)):
 		j.note(review.Calls, "Calls of %s still compile. If a parameter has another meaning now, check each call.", j.New.GoName)
 		j.note(review.Deploy, "Rows are found by the values of the key, not by the names of its parts. If a part has another meaning now, a key can get the count of another key.")
-	case slices.Equal(spec.PartNames(was), spec.PartNames(is)) && slices.Equal(compare.PartGoTypes(was), compare.PartGoTypes(is)):
+	case slices.Equal(spec.PartNames(was), spec.PartNames(is)) &&
+		slices.Equal(compare.PartGoTypes(was), compare.PartGoTypes(is)):
 		judgeKeyForms(j)
 	case slices.Equal(spec.PartNames(was), spec.PartNames(is)):
 		j.class(review.Breaking)
@@ -42,7 +45,8 @@ func judgeKey(j *judgement) {
 		if slices.ContainsFunc(is, spec.KeyPart.Hashed) {
 			j.note(review.Deploy, "If the program hashes keys with a secret, call the store's Adopt with the policies of Catalog().HashKeys(secret) in place of the SQL below that registers the key.")
 		}
-		j.keep(review.BeforeNew, database{}, "once, "+string(review.BeforeNew)+", to register the new key, without which it is refused",
+		j.keep(review.BeforeNew, database{}, "once, "+string(review.BeforeNew)+
+			", to register the new key, without which it is refused",
 			"UPDATE rate_limit_registry SET key_types = '(%s)' WHERE name = '%s';", strings.Join(compare.PartTypes(is), ", "), j.New.Policy.Name)
 	}
 	judgeKeyCounts(j)
@@ -54,7 +58,8 @@ func judgeKeyCounts(j *judgement) {
 	m := keyMoveOf(j.Old.Key, j.New.Key)
 	kept := m.moved && m.lost == "" && len(m.merged) == 0
 	severalTypes := func(part spec.KeyPart) bool { return len(part.Alternatives()) > 0 }
-	if kept || len(j.Old.Key) != len(j.New.Key) || hashingChanged(j.Old.Key, j.New.Key) || differs(j.Old.Key, j.New.Key, severalTypes) {
+	if kept || len(j.Old.Key) != len(j.New.Key) || hashingChanged(j.Old.Key, j.New.Key) ||
+		differs(j.Old.Key, j.New.Key, severalTypes) {
 		j.risk(review.CountsLost, kept)
 	}
 	if !kept {
@@ -67,7 +72,8 @@ func judgeKeyCounts(j *judgement) {
 		// By way of another name, because a key may take the place of one that is not moved yet.
 		for _, to := range d.moves {
 			j.keep(review.BetweenVersions, to.database, why, to.text, d.key(m.from), name+" moved", name)
-			j.keep(review.BetweenVersions, to.database, why, "UPDATE rate_limits SET name = '%s' WHERE name = '%s';", name, name+" moved")
+			j.keep(review.BetweenVersions, to.database, why, "UPDATE rate_limits SET name = '%s' WHERE name = '%s';",
+				name, name+" moved")
 		}
 	}
 }
@@ -91,7 +97,8 @@ func judgeKeyForms(j *judgement) {
 			j.note(review.Rule, "%s is stored as it is; before, only a hash of it was.", is.Name)
 		case bitsOf(is) < bitsOf(was):
 			j.class(review.Tightened)
-			j.note(review.Rule, "IPv6 addresses that differ only after the first %s of %s now share one count.", words.Count(bitsOf(is), "bit"), is.Name)
+			j.note(review.Rule, "IPv6 addresses that differ only after the first %s of %s now share one count.",
+				words.Count(bitsOf(is), "bit"), is.Name)
 		default:
 			j.class(review.Loosened)
 			j.note(review.Rule, "IPv6 addresses are counted by %s of %s; before, by %s, so that one subscriber has more counts.",
@@ -110,10 +117,12 @@ func judgeKeyForms(j *judgement) {
 	}
 }
 
-// judgeAlternatives judges a part that has one of several types in both versions. Rows have the name of the type before the value.
+// judgeAlternatives judges a part that has one of several types in both versions. Rows have the name of the type before the
+// value.
 func judgeAlternatives(j *judgement, was, is spec.KeyPart) {
 	before, after := was.Alternatives(), is.Alternatives()
-	added, dropped := lacking(spec.PartNames(before), spec.PartNames(after)), lacking(spec.PartNames(after), spec.PartNames(before))
+	added, dropped := lacking(spec.PartNames(before), spec.PartNames(after)),
+		lacking(spec.PartNames(after), spec.PartNames(before))
 	if len(added) > 0 {
 		j.class(review.Loosened)
 		j.note(review.Rule, "%s can also be %s, with a count of its own.", is.Name, words.List(added, "or"))
@@ -174,10 +183,11 @@ func bitsOf(part spec.KeyPart) int64 {
 	return 128
 }
 
-// hashingChanged reports whether a part of the same Go type is hashed in one of the keys only. One type of several does not count,
-// because rows of the others are kept.
+// hashingChanged reports whether a part of the same Go type is hashed in one of the keys only. One type of several does not
+// count, because rows of the others are kept.
 func hashingChanged(was, is []spec.KeyPart) bool {
-	return slices.Equal(compare.PartGoTypes(was), compare.PartGoTypes(is)) && differs(was, is, func(part spec.KeyPart) bool { return part.Hashed() && len(part.Alternatives()) == 0 })
+	return slices.Equal(compare.PartGoTypes(was), compare.PartGoTypes(is)) &&
+		differs(was, is, func(part spec.KeyPart) bool { return part.Hashed() && len(part.Alternatives()) == 0 })
 }
 
 // noteNewParts judges a key whose parts were added, dropped or moved. If parts were added, there are more counts.
@@ -198,13 +208,15 @@ func noteNewParts(j *judgement) {
 	}
 	switch {
 	case len(was) == 0:
-		j.note(review.Rule, "Each %s has its own count; before, all callers shared one count.", words.List(spec.PartNames(is), "and"))
+		j.note(review.Rule, "Each %s has its own count; before, all callers shared one count.",
+			words.List(spec.PartNames(is), "and"))
 	case len(is) == 0:
 		j.note(review.Rule, "All callers share one count; before, each %s had its own.", words.List(spec.PartNames(was), "and"))
 	case len(dropped) == 0 && len(added) > 0:
 		j.note(review.Rule, "Counts are now kept per %s as well, each with the full capacity.", words.List(added, "and"))
 	case len(added) == 0 && len(dropped) > 0:
-		j.note(review.Rule, "Keys that differ only in %s now share one count; before, each had its own.", words.List(dropped, "and"))
+		j.note(review.Rule, "Keys that differ only in %s now share one count; before, each had its own.",
+			words.List(dropped, "and"))
 	}
 	if len(was) == len(is) {
 		j.note(review.Deploy, "Rows are found by the text of the key's parts, in their order. A key without a matching row starts full.")

@@ -36,10 +36,12 @@ func judgeRemoved(j *judgement) {
 	j.class(review.Removed, review.Loosened, review.Breaking, review.StoredState)
 	j.risk(review.Unlimited, false)
 	j.describe(review.RemovedRule, describe.Words(j.Old))
-	j.note(review.Calls, "Calls of %s no longer compile. Without another limit in its place, these requests are unlimited.", j.Old.GoName)
+	j.note(review.Calls, "Calls of %s no longer compile. Without another limit in its place, these requests are unlimited.",
+		j.Old.GoName)
 	j.note(review.Deploy, "Its rows stay in the table, because Sweep only deletes rows of existing limits. The store's Forget deletes them, as does the statement below.")
 	j.statement("after the deploy, to delete its rows", "DELETE FROM rate_limits WHERE name = '%s';", j.Old.Policy.Name)
-	j.statement("after the deploy, to delete the record of its owner", "DELETE FROM rate_limit_registry WHERE name = '%s';", j.Old.Policy.Name)
+	j.statement("after the deploy, to delete the record of its owner", "DELETE FROM rate_limit_registry WHERE name = '%s';",
+		j.Old.Policy.Name)
 	if j.Old.Overrides != nil {
 		j.risk(review.OverridesLost, false)
 		j.note(review.Deploy, "Its blocks and overrides in force have no effect any more, and Ready reports them. Forget ends them too, as does the last statement. "+
@@ -59,13 +61,15 @@ func judgeRenamed(j *judgement) {
 	j.note(review.Deploy, "Rows are stored under the limit's name. The new version does not read those of %s, so every key of %s starts full: a one-time gain of up to %s.",
 		was, is, words.Count(j.New.Policy.Full(), spec.Unit(&j.New.Policy)))
 	noteOffsets(j, "name")
-	j.keep(review.BetweenVersions, database{}, "to keep the counts, "+betweenVersions, "UPDATE rate_limits SET name = '%s' WHERE name = '%s';", is, was)
-	j.keep(review.BetweenVersions, database{}, "to register the new name, "+betweenVersions, "UPDATE rate_limit_registry SET name = '%s' WHERE name = '%s';", is, was)
+	j.keep(review.BetweenVersions, database{}, "to keep the counts, "+betweenVersions,
+		"UPDATE rate_limits SET name = '%s' WHERE name = '%s';", is, was)
+	j.keep(review.BetweenVersions, database{}, "to register the new name, "+betweenVersions,
+		"UPDATE rate_limit_registry SET name = '%s' WHERE name = '%s';", is, was)
 	judgeRenamedLog(j)
 }
 
-// noteOffsets notes what the SQL that moves rows does not keep: the offset of windows is the only thing in a row's meaning that
-// depends on its name and key.
+// noteOffsets notes what the SQL that moves rows does not keep: the offset of windows is the only thing in a row's meaning
+// that depends on its name and key.
 func noteOffsets(j *judgement, from string) {
 	if compare.Windowed(&j.Old.Policy) && compare.Windowed(&j.New.Policy) && compare.Carried(j.Old, j.New) > 0 {
 		j.note(review.Deploy, "The SQL statement below keeps the counts, but windows start at other times: without start, their offset is derived from the limit's %s. "+
@@ -93,7 +97,8 @@ func judgeGoName(j *judgement) {
 			// The members of a group have changed if the limit was renamed.
 			if name := m.Limit.Policy.Name; name == j.New.Policy.Name && name == j.Old.Policy.Name {
 				field := g.Fields()[i]
-				named = append(named, "the field "+j.Old.GoName+strings.TrimPrefix(field, j.New.GoName)+" of the decisions of "+g.GoName+" to "+field)
+				named = append(named, "the field "+j.Old.GoName+strings.TrimPrefix(field, j.New.GoName)+" of the decisions of "+
+					g.GoName+" to "+field)
 			}
 		}
 	}
@@ -133,7 +138,8 @@ func judgePlanRenamed(j *judgement) {
 	for _, c := range j.changes {
 		j.note(review.Rule, "The plan %s was probably renamed to %s: one was removed, and the other is new and has the same numbers. Counts are kept, because they are stored by key.", c.Old.Value, c.New.Value)
 	}
-	// Another program may have a plan of that name in the same table. Entries of a limit with another name have been copied to it by now.
+	// Another program may have a plan of that name in the same table. Entries of a limit with another name have been copied to
+	// it by now.
 	var names []string
 	for _, f := range []*spec.File{j.changes[0].Old.File, j.changes[0].New.File} {
 		for _, l := range f.Limits {

@@ -74,7 +74,8 @@ func loosenessOf(p compare.Pair) []review.Class {
 	}
 	old, new := &p.Old.Policy, &p.New.Policy
 	// How much one call can reserve is no matter of intervals, so it is compared separately.
-	classes := append(compare.Looseness(old, new), moreOrLess(bounds.LargestReservation(old), bounds.LargestReservation(new))...)
+	classes := append(compare.Looseness(old, new),
+		moreOrLess(bounds.LargestReservation(old), bounds.LargestReservation(new))...)
 	slices.Sort(classes)
 	return slices.Compact(classes)
 }
@@ -114,7 +115,8 @@ func enforcedAfter(was runtime.Mode, p *runtime.Policy) string {
 		if p.Reserves() {
 			delayed = ", and reservations are delayed"
 		}
-		return "Requests that Decision.Shadowed has reported so far are denied" + delayed + ". If the store fails, onError decides."
+		return "Requests that Decision.Shadowed has reported so far are denied" + delayed +
+			". If the store fails, onError decides."
 	case runtime.ModeOff:
 		return "Requests are counted, and denied if too few " + spec.Unit(p) + "s are left."
 	default:

@@ -11,11 +11,12 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// Blocks and overrides are entries of a log, under the limit's name and the key. A process finds new entries by their ids, so
-// an edit that changes the name or the key needs entries with new ids: copies of those in force. The old version keeps those
-// that it has, and both can run side by side.
+// Blocks and overrides are entries of a log, under the limit's name and the key. A process finds new entries by their ids,
+// so an edit that changes the name or the key needs entries with new ids: copies of those in force. The old version keeps
+// those that it has, and both can run side by side.
 
-// judgeRenamedLog says what becomes of the blocks and overrides in force if the limit gets another name. It has the same key.
+// judgeRenamedLog says what becomes of the blocks and overrides in force if the limit gets another name. It has the same
+// key.
 func judgeRenamedLog(j *judgement) {
 	if j.Old.Overrides == nil {
 		return
@@ -55,8 +56,9 @@ func judgeKeyLog(j *judgement) {
 		for _, d := range keyDialects {
 			key := d.key(m.from)
 			j.copyStatement(d.database, key, "AND o.key <> '' AND o.key NOT LIKE '%|%~%' ESCAPE '|' ")
-			j.keepEnding(d.database, "those under the old keys", "AND o.key <> '' AND EXISTS (SELECT 1 FROM rate_limit_overrides c WHERE c.name = o.name "+
-				"AND c.key = "+key+" AND c.id > o.id AND c.what = o.what AND c.until_ns = o.until_ns AND c.at_ns = o.at_ns) ")
+			j.keepEnding(d.database, "those under the old keys",
+				"AND o.key <> '' AND EXISTS (SELECT 1 FROM rate_limit_overrides c WHERE c.name = o.name "+
+					"AND c.key = "+key+" AND c.id > o.id AND c.what = o.what AND c.until_ns = o.until_ns AND c.at_ns = o.at_ns) ")
 		}
 		j.listStatement(list+"of keys that are too long", "AND o.key LIKE '%|%~%' ESCAPE '|' ")
 	case len(j.Old.Key) == 0:
@@ -71,14 +73,14 @@ func judgeKeyLog(j *judgement) {
 	}
 }
 
-// inForce is the condition for an entry o of the log that no later one has ended or replaced. It may have ended by itself. The key of one
-// that was erased is no key, and has no parts.
+// inForce is the condition for an entry o of the log that no later one has ended or replaced. It may have ended by itself.
+// The key of one that was erased is no key, and has no parts.
 const inForce = "AND o.key NOT LIKE '|%erased:%' ESCAPE '|' AND o.what NOT IN ('unblock', 'none', 'granted', 'taken', 'reset') AND NOT EXISTS (SELECT 1 FROM rate_limit_overrides n " +
 	"WHERE n.name = o.name AND n.key = o.key AND n.id > o.id AND (n.what = 'none' OR o.what = 'block' AND n.what IN ('block', 'unblock') " +
 	"OR o.what <> 'block' AND n.what NOT IN ('block', 'unblock', 'granted', 'taken', 'reset')))"
 
-// appendEntries is an INSERT of entries with the next ids. If an operator writes an entry at the same time, one of both fails, and
-// the ids have no gap for which a process would not look.
+// appendEntries is an INSERT of entries with the next ids. If an operator writes an entry at the same time, one of both
+// fails, and the ids have no gap for which a process would not look.
 const appendEntries = "INSERT INTO rate_limit_overrides SELECT (SELECT MAX(id) FROM rate_limit_overrides) + ROW_NUMBER() OVER (ORDER BY o.until_ns, o.id), " +
 	"%s, %s, o.what, %s, o.rate, o.capacity, o.max_reserved, o.most_rate, o.most_capacity, o.most_reserved, o.may_lift, %s, o.reason, o.author, o.at_ns " +
 	"FROM rate_limit_overrides o WHERE %s %s%s;"
@@ -90,18 +92,21 @@ func (j *judgement) copyStatement(on database, key, condition string) {
 
 // endStatement replaces the entries in force by equal ones that have ended: processes would not notice a deletion.
 func (j *judgement) endStatement(what string) {
-	j.statement(string(review.AfterOld)+", to end "+what, appendEntries, "o.name", "o.key", "o.plan", "1", nameIs(j.Old), "", inForce)
+	j.statement(string(review.AfterOld)+", to end "+what, appendEntries, "o.name", "o.key", "o.plan", "1",
+		nameIs(j.Old), "", inForce)
 }
 
 // keepEnding is endStatement for entries that were copied before.
 func (j *judgement) keepEnding(on database, what, condition string) {
-	j.keep(review.AfterOld, on, string(review.AfterOld)+", to end "+what, appendEntries, "o.name", "o.key", "o.plan", "1", nameIs(j.Old), condition, inForce)
+	j.keep(review.AfterOld, on, string(review.AfterOld)+", to end "+what, appendEntries, "o.name", "o.key", "o.plan", "1",
+		nameIs(j.Old), condition, inForce)
 }
 
 func nameIs(l *spec.Limit) string { return "o.name = '" + l.Policy.Name + "'" }
 
 func (j *judgement) listStatement(why, condition string) {
-	j.statement(why, "SELECT o.key, o.what, o.until_ns, o.reason FROM rate_limit_overrides o WHERE %s %s%s;", nameIs(j.Old), condition, inForce)
+	j.statement(why, "SELECT o.key, o.what, o.until_ns, o.reason FROM rate_limit_overrides o WHERE %s %s%s;", nameIs(j.Old),
+		condition, inForce)
 }
 
 // keyMove is how the parts of a key come from those of the old one.
@@ -121,7 +126,8 @@ func keyMoveOf(was, is []spec.KeyPart) (m keyMove) {
 		return m
 	}
 	// Parts that differ in nothing but their names are where they were, unless the same names have changed places.
-	renamed := slices.Equal(compare.PartTypes(was), compare.PartTypes(is)) && !slices.Equal(compare.SortedNames(was), compare.SortedNames(is))
+	renamed := slices.Equal(compare.PartTypes(was), compare.PartTypes(is)) &&
+		!slices.Equal(compare.SortedNames(was), compare.SortedNames(is))
 	for i, part := range is {
 		at := slices.Index(spec.PartNames(was), part.Name)
 		if renamed {

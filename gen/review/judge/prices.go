@@ -17,7 +17,8 @@ func judgePrices(j *judgement) {
 	case len(was) == 0:
 		j.class(review.Loosened, review.Tightened, review.Breaking)
 		j.describe(review.Rule, fields.PricesWords(j.New))
-		j.note(review.Calls, "Every call of %s must pass %s in place of a count, as in %s.", j.New.GoName, usage, j.New.Call("Allow"))
+		j.note(review.Calls, "Every call of %s must pass %s in place of a count, as in %s.", j.New.GoName, usage,
+			j.New.Call("Allow"))
 		j.note(review.Deploy, "Used tokens stay used, and count as cost from now on. If the limit has counted something else, give it another name.")
 		return
 	case len(is) == 0:
@@ -35,7 +36,8 @@ func judgePrices(j *judgement) {
 		case before == 0:
 			j.class(review.Tightened)
 			j.note(review.Rule, "%s: a million units cost %s. Before, they were not counted.", price.Name, millionCost(now))
-			j.note(review.Calls, "%s has the new field %s. Code that does not set it takes nothing for it.", usage, spec.GoName(price.Name))
+			j.note(review.Calls, "%s has the new field %s. Code that does not set it takes nothing for it.", usage,
+				spec.GoName(price.Name))
 		case before != now:
 			j.class(moreOrLess(now, before)...)
 			j.note(review.Rule, "%s: a million units cost %s. Before: %s.", price.Name, millionCost(now), millionCost(before))
@@ -45,7 +47,8 @@ func judgePrices(j *judgement) {
 	for _, price := range was {
 		if priceOf(is, price.Name) == 0 {
 			gone = append(gone, spec.GoName(price.Name))
-			j.note(review.Rule, "%s is not counted any more. Before, a million units cost %s.", price.Name, millionCost(price.Millionths))
+			j.note(review.Rule, "%s is not counted any more. Before, a million units cost %s.", price.Name,
+				millionCost(price.Millionths))
 		}
 	}
 	switch {
@@ -55,7 +58,8 @@ func judgePrices(j *judgement) {
 		if len(gone) > 1 {
 			field, it = "fields", "them"
 		}
-		j.note(review.Calls, "%s no longer has the %s %s: code that sets %s no longer compiles.", usage, field, words.List(gone, "and"), it)
+		j.note(review.Calls, "%s no longer has the %s %s: code that sets %s no longer compiles.", usage, field,
+			words.List(gone, "and"), it)
 	case sameNames && slices.ContainsFunc(is, func(price runtime.Price) bool { return indexOf(was, price.Name) != indexOf(is, price.Name) }):
 		j.class(review.Breaking)
 		j.note(review.Calls, "The fields of %s are in another order. Check each %[1]s without the names of its fields, because the compiler cannot.", usage)

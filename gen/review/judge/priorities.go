@@ -8,8 +8,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/gen/spec"
 )
 
-// judgePriorities judges what each class of requests leaves: a class that leaves less takes more itself, at the expense of the
-// others.
+// judgePriorities judges what each class of requests leaves: a class that leaves less takes more itself, at the expense of
+// the others.
 func judgePriorities(j *judgement) {
 	for _, was := range j.Old.Priorities {
 		if _, ok := priorityOf(j.New, was.Name); !ok && len(j.New.Priorities) > 0 {

@@ -79,7 +79,8 @@ func slotted(p runtime.Policy) runtime.Policy {
 	return p
 }
 
-// paced gives a limit in flight a rate and a period beside its slots and its hold, for schedules that are the same for all kinds.
+// paced gives a limit in flight a rate and a period beside its slots and its hold, for schedules that are the same for all
+// kinds.
 func paced(p *runtime.Policy) *runtime.Policy {
 	if p.Kind != runtime.InFlight {
 		return p

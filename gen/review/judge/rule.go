@@ -92,7 +92,8 @@ func judgeHold(j *judgement) {
 		j.note(review.Rule, "A slot that is not renewed is free after %s instead of %s: work that takes longer without renewing it loses its slot, and other work may begin beside it.",
 			words.Duration(is), words.Duration(was))
 	} else {
-		j.note(review.Rule, "The slot of a holder that has crashed is free after %s instead of %s.", words.Duration(is), words.Duration(was))
+		j.note(review.Rule, "The slot of a holder that has crashed is free after %s instead of %s.", words.Duration(is),
+			words.Duration(was))
 	}
 	j.note(review.Deploy, "Slots that are held keep their ends: the new hold applies to later acquisitions and renewals.")
 }
@@ -176,7 +177,8 @@ func judgeShards(j *judgement) {
 	case j.Old.Policy.MaxReserved == runtime.Unbounded:
 		reserved = ", and what was reserved there, however much that is"
 	case j.Old.Policy.Reserves():
-		reserved = fmt.Sprintf(", and up to %s reserved there", words.Count(inShards(&j.Old.Policy, j.Old.Policy.MaxReserved, is, was), "token"))
+		reserved = fmt.Sprintf(", and up to %s reserved there",
+			words.Count(inShards(&j.Old.Policy, j.Old.Policy.MaxReserved, is, was), "token"))
 	}
 	if j.Old.CountsOnly() {
 		j.note(review.Deploy, "%s no longer read: what was used there is not counted. Read the counts to be billed before the deploy.", shardsInWords(is, was))
@@ -265,7 +267,8 @@ func judgeZone(j *judgement) {
 	j.changesRule(func(policy *runtime.Policy) {
 		policy.Calendar.Zone, policy.Calendar.ZonePerKey = new.Calendar.Zone, new.Calendar.ZonePerKey
 	})
-	j.note(review.Rule, "Windows begin by the clocks of %s, before of %s.", zoneInWords(new.Calendar), zoneInWords(old.Calendar))
+	j.note(review.Rule, "Windows begin by the clocks of %s, before of %s.", zoneInWords(new.Calendar),
+		zoneInWords(old.Calendar))
 	noteParameter(j, old.Calendar.ZonePerKey, new.Calendar.ZonePerKey, "each key's time zone, a *time.Location")
 }
 
