@@ -202,7 +202,8 @@ type Balance struct {
 	FullAfter time.Duration
 	// ResetAfter is how long it takes until the current window ends; see [Decision.ResetAfter].
 	ResetAfter time.Duration
-	// ResetAt is the instant at which the current window ends, by the clock of the store; the zero time without a window.
+	// ResetAt is when the current window ends, by the clock of the store, in the zone of the limit or the key; the zero time
+	// without a window.
 	ResetAt time.Time
 	// BlockedFor is how long all requests are denied whatever the Value is, because the policy's Mode is [ModeBlock] or
 	// an operator's [Block] is in force: the [Decision.RetryAfter] of a request. It is [Never] for a block without an

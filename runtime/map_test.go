@@ -146,7 +146,7 @@ var brief = []string{
 	"Store.mu in internal/denycache/denycache.go", "Store.mu in internal/lane/lane.go", "Places.mu in internal/table/places.go",
 	"Prepared.mu in internal/table/prepare.go", "byLimit.mu in observe", "sketch.mu in observe", "Log.mu in observe",
 	"Known.mu in internal/registry/registry.go", "InMemory.mu in internal/registry/memory.go", "Ledger.mu in internal/receipt/receipt.go",
-	"SweepClock.mu in internal/meter/sweep.go", "Times.mu in internal/holds/holds.go", "response.mu in limithttp/response.go",
+	"SweepClock.mu in internal/meter/sweep.go", "Times.mu in internal/middleware/holds.go", "response.mu in limithttp/response.go",
 }
 
 // TestLocksAreListed compares the table of locks that are held for longer, and those above, with the mutexes of the packages

@@ -46,6 +46,8 @@ type Observation struct {
 	Delay, RetryAfter time.Duration
 	// PenaltyFor is copied from the decision: more than 0 if the key has a [Penalty].
 	PenaltyFor time.Duration
+	// Reason is the [Decision.Reason] of a denial, "" without one.
+	Reason string
 	// Waited is how long a Wait has retried, 0 if it did not have to.
 	Waited time.Duration
 	// Duration is how long the call took in the store. It is 0 if it was answered from the memory of this process.

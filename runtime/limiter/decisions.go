@@ -46,20 +46,30 @@ func (ds Decisions) Key(i int) runtime.Key {
 	return ds.requests[i].AsKey()
 }
 
+// ResetAt returns when the current window of an item ends, as [runtime.Balance] has it: by the clock of the store, in the
+// zone of the windows. It is the zero time for an item without windows, and if there is no item i.
+func (ds Decisions) ResetAt(i int) time.Time {
+	if !ds.has(i) || ds.Each[i].ResetAfter == 0 {
+		return time.Time{}
+	}
+	return ds.DecidedAt.Add(ds.Each[i].ResetAfter).In(zoneOf(&ds.requests[i]))
+}
+
 // Settlement returns the tokens that an item has taken, counted from 0, for a cost that is known only afterwards: its
 // Settle corrects the count to the tokens really used, as a reservation's does. It is false if the item took none,
 // because the request was denied or the item was only checked, if it has acquired slots (see Slot), or if there is no item
 // i. The results of several calls are the same tokens, and can be settled once.
 func (ds Decisions) Settlement(i int) (*Reservation, bool) {
-	if ds.limiter == nil || ds.reserved || !ds.Allowed || !ds.has(i) || ds.requests[i].Op != runtime.Take || ds.requests[i].Policy.Kind == runtime.InFlight {
+	if ds.limiter == nil || ds.reserved || !ds.Allowed || !ds.has(i) || ds.requests[i].Op != runtime.Take ||
+		ds.requests[i].Policy.Kind == runtime.InFlight {
 		return nil, false
 	}
 	return ds.limiter.reservation(&ds.requests[i], ds.Each[i], true), true
 }
 
-// Cancel gives back the tokens that the call has taken, of all items that are neither settled nor cancelled yet, in one request to the
-// store, even if ctx has ended: see [Reservation.Cancel]. Slots are released by themselves, and what middleware around the call has taken
-// stays taken. The error is [runtime.ErrNotReserved] if nothing is open.
+// Cancel gives back the tokens that the call has taken, of all items that are neither settled nor cancelled yet, in one
+// request to the store, even if ctx has ended: see [Reservation.Cancel]. Slots are released by themselves, and what
+// middleware around the call has taken stays taken. The error is [runtime.ErrNotReserved] if nothing is open.
 func (ds Decisions) Cancel(ctx context.Context) error {
 	var all []*Reservation
 	for i := range ds.Each {

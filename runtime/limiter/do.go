@@ -183,3 +183,17 @@ func spread(d *runtime.Decision, q *runtime.Request, now int64) {
 	seed := arith.Hash(d.Policy.Name, q.Key)
 	d.Jitter = time.Duration(arith.Mix(seed^arith.Mix(uint64(at))) % uint64(jitter+1))
 }
+
+// zoneOf returns the time zone of the windows of a request: UTC if they have none.
+func zoneOf(q *runtime.Request) *time.Location {
+	if q.Zone != nil {
+		return q.Zone
+	}
+	if c := q.Policy.Calendar; c.Unit > 0 {
+		// The data of the zone is there: a window of it has been decided.
+		if zone, err := c.Location(); err == nil {
+			return zone
+		}
+	}
+	return time.UTC
+}

@@ -167,7 +167,7 @@ func (l *Limiter) peek(ctx context.Context, q runtime.Request) (runtime.Balance,
 		Used: p.Inside().Used(d.Value),
 	}
 	if d.ResetAfter > 0 {
-		b.ResetAt = time.Unix(0, answer.At+int64(d.ResetAfter))
+		b.ResetAt = time.Unix(0, answer.At+int64(d.ResetAfter)).In(zoneOf(&q))
 	}
 	if p.Inside().Uncounted() {
 		b.Capacity, b.Used = runtime.MaxTokens, 0
@@ -225,8 +225,8 @@ func (l Limit) Erase(ctx context.Context) error {
 	return err
 }
 
-// do executes a request on the key, and reports it to the observer, or keeps that in h. Every method ends here, but for Peek, which is
-// not observed, and Wait, which ends in doTogether as the methods of [Group] do.
+// do executes a request on the key, and reports it to the observer, or keeps that in h. Every method ends here, but for
+// Peek, which is not observed, and Wait, which ends in doTogether as the methods of [Group] do.
 func (l Limit) do(ctx context.Context, q runtime.Request, h *held) (runtime.Decision, error) {
 	watch := l.limiter.observing()
 	traits, err := l.complete(&q)

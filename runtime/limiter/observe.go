@@ -209,7 +209,8 @@ func (b observing) observation(ctx context.Context, c runtime.Call, i int, answe
 func describe(o *runtime.Observation, q *runtime.Request, d *runtime.Decision, allowed bool) {
 	o.Outcome = outcomeOf(q, d, allowed)
 	o.Crossed = d.Crossed
-	o.Taken, o.Remaining, o.Delay, o.RetryAfter, o.PenaltyFor = d.Taken, d.Remaining, d.UsableAfter, d.RetryAfter, d.PenaltyFor
+	o.Taken, o.Remaining, o.Delay, o.RetryAfter = d.Taken, d.Remaining, d.UsableAfter, d.RetryAfter
+	o.PenaltyFor, o.Reason = d.PenaltyFor, d.Reason()
 	switch {
 	case d.FailedLocal != nil:
 		o.Source = runtime.SourceMemory

@@ -121,3 +121,30 @@ type odd struct {
 	runtime.Store
 	_ []int
 }
+
+// The end of a window is shown to people: it is in the zone of the limit, of the key, or in UTC.
+func TestResetAtIsInTheZoneOfTheWindow(t *testing.T) {
+	tokyo := must(time.LoadLocation("Asia/Tokyo"))
+	month := runtime.Calendar{Unit: runtime.Month, Zone: "Europe/Berlin"}
+	own := runtime.Calendar{Unit: runtime.Month, ZonePerKey: true}
+	of := func(name string, c runtime.Calendar) *runtime.Policy {
+		return &runtime.Policy{Name: name, Kind: runtime.FixedWindow, Rate: 10, Capacity: 10, Period: c.Period(), Calendar: c}
+	}
+	hourly := &runtime.Policy{Name: "hourly", Kind: runtime.FixedWindow, Rate: 10, Capacity: 10, Period: time.Hour,
+		Start: runtime.StartOffset(0)}
+	now := time.Date(2026, time.March, 12, 12, 30, 0, 0, time.UTC)
+	limits := limiter.New(clocked(&now))
+	items := map[string]limiter.Limit{
+		"2026-04-01T00:00:00+02:00": limits.Limit(of("limit", month), runtime.Key{}),
+		"2026-04-01T00:00:00+09:00": limits.Limit(of("key", own), runtime.KeyOf(runtime.Int(7)).In(tokyo)),
+		"2026-03-12T13:00:00Z":      limits.Limit(hourly, runtime.Key{}),
+	}
+	for want, item := range items {
+		b := must(item.Peek(t.Context()))
+		assert.Equal(t, want, b.ResetAt.Format(time.RFC3339), b.Limit)
+		ds := must(limits.All(t.Context(), item))
+		assert.Equal(t, want, ds.ResetAt(0).Format(time.RFC3339), b.Limit)
+	}
+	bucket := must(limits.All(t.Context(), limits.Limit(bucket("bucket", 10), runtime.Key{})))
+	assert.Zero(t, bucket.ResetAt(0))
+}

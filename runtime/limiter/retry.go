@@ -17,7 +17,7 @@ const firstPause, longestPause = 100 * time.Millisecond, 10 * time.Second
 // Retry repeats calls while the store fails, for workers that nobody restarts. The zero Retry is ready for use,
 // and goroutines share one, so that an outage is reported once:
 //
-//	retry := limiter.Retry{Report: func(err error) { log.Print("the store fails, or is back: ", err) }}
+//	retry := limiter.Retry{Report: observe.LogOutage}
 //	for job := range jobs {
 //		if err := retry.Do(ctx, limit.SendMessage(job.UserID).Wait); err != nil {
 //			return fmt.Errorf("job %d was not run: %w", job.ID, err)
@@ -25,7 +25,8 @@ const firstPause, longestPause = 100 * time.Millisecond, 10 * time.Second
 //		job.Run(ctx)
 //	}
 type Retry struct {
-	// Report, if it is not nil, is called with the first error of an outage, and with nil when the store is back.
+	// Report, if it is not nil, is called with the first error of an outage, and with nil when the store is back:
+	// observe.LogOutage logs both.
 	Report func(error)
 	// since is when the outage began, in nanoseconds; 0 without one.
 	since atomic.Int64

@@ -38,13 +38,12 @@ package limitgrpc
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/holds"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/middleware"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/once"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
@@ -57,8 +56,7 @@ type Limits interface {
 // Options are the settings of a [Binder]. The zero Options are a good default.
 type Options struct {
 	// OnError, if not nil, is called with each error whose code is Unavailable or Internal, before the client gets it. The
-	// error is the one of the limits, with its text. The default logs the first one that is a mistake of the program with
-	// [log/slog].
+	// error is the one of the limits, with its text. The default logs it with [log/slog], at most one each second.
 	OnError func(ctx context.Context, c Call, err error)
 }
 
@@ -77,9 +75,8 @@ type Take func(ctx context.Context) (limiter.Decisions, error)
 type Binder struct {
 	limits  Limits
 	options Options
-	// mistake logs one error: each call would have another one of the same mistake.
-	mistake sync.Once
-	holds   holds.Times
+	log     middleware.Pace
+	holds   middleware.Times
 }
 
 // New returns a Binder of limits.
@@ -197,8 +194,8 @@ func (i *Interceptor) run(ctx context.Context, c Call, handler func(ctx context.
 		return nil
 	})
 	i.binder.holds.Add(ds.Each, time.Since(begun))
-	if held != nil && i.binder.options.OnError != nil {
-		i.binder.options.OnError(ctx, c, held)
+	if held != nil {
+		i.binder.report(ctx, c, held)
 	}
 	return err
 }

@@ -201,10 +201,12 @@ func TestErrors(t *testing.T) {
 		"an empty key":            {limits: limit, item: limit.FailedLogins(""), code: codes.InvalidArgument},
 		"an error with a code":    {limits: limit, err: status.Error(codes.Unauthenticated, "who are you?"), code: codes.Unauthenticated},
 		"an error without a code": {limits: limit, err: errors.New("secret"), code: codes.InvalidArgument},
-		"no store":                {limits: noStore, item: noStore.FailedLogins("a"), code: codes.Internal, reported: true},
-		"another New's limit":     {limits: limit, item: noStore.FailedLogins("a"), code: codes.Internal, reported: true},
-		"the store fails":         {limits: down, item: down.FailedLogins("a"), code: codes.Unavailable, wait: time.Second, reported: true},
-		"a block without an end":  {limits: shut, item: blocked, code: codes.ResourceExhausted},
+		"the network fails": {limits: limit, err: &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("secret")}, code: codes.Unavailable,
+			wait: time.Second, reported: true},
+		"no store":               {limits: noStore, item: noStore.FailedLogins("a"), code: codes.Internal, reported: true},
+		"another New's limit":    {limits: limit, item: noStore.FailedLogins("a"), code: codes.Internal, reported: true},
+		"the store fails":        {limits: down, item: down.FailedLogins("a"), code: codes.Unavailable, wait: time.Second, reported: true},
+		"a block without an end": {limits: shut, item: blocked, code: codes.ResourceExhausted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var reported []error

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/middleware"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
@@ -39,21 +40,25 @@ func (b *Binder) Deny(ctx context.Context, err error) error {
 // refuse reports an error, and returns the one for the client.
 func (b *Binder) refuse(ctx context.Context, c Call, err error) error {
 	s := b.statusOf(ctx, err)
-	switch code := s.Code(); {
-	case code != codes.Unavailable && code != codes.Internal:
-	case b.options.OnError != nil:
-		b.options.OnError(ctx, c, err)
-	case code == codes.Internal:
-		b.mistake.Do(func() {
-			slog.Error("limitgrpc: calls end with the code Internal, and this is logged once", "error", err)
-		})
+	if code := s.Code(); code == codes.Unavailable || code == codes.Internal {
+		b.report(ctx, c, err)
 	}
 	return s.Err()
 }
 
+// report tells the program about an error that clients do not see.
+func (b *Binder) report(ctx context.Context, c Call, err error) {
+	switch {
+	case b.options.OnError != nil:
+		b.options.OnError(ctx, c, err)
+	case b.log.Due(time.Now()):
+		slog.ErrorContext(ctx, "limitgrpc: a call could not be decided, or its slots released", "error", err, "method", c.Method)
+	}
+}
+
 // ofFunction returns an error of a function of the program with a code, unless it has one already or is one of the limits.
 func ofFunction(err error) error {
-	if _, ok := status.FromError(err); ok || runtime.OriginOf(err) != runtime.OriginStore {
+	if _, ok := status.FromError(err); ok || runtime.OriginOf(err) != runtime.OriginStore || middleware.Failed(err) {
 		return err
 	}
 	return status.Error(codes.InvalidArgument, "the call has no key for a limit")

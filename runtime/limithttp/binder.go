@@ -3,10 +3,9 @@ package limithttp
 import (
 	"context"
 	"net/http"
-	"sync"
 	"time"
 
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/holds"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/middleware"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
@@ -21,7 +20,7 @@ type Options struct {
 	// Content-Type. The default writes application/problem+json.
 	Deny func(http.ResponseWriter, *http.Request, *Denial)
 	// OnError, if not nil, is called with each error for which the status is 500 or more, before the response is written.
-	// The default logs the first error that is a mistake of the program with [log/slog], and no failures of the store.
+	// The default logs it with [log/slog], at most one each second.
 	OnError func(*http.Request, error)
 	// AdvertiseShared adds the fields for limits without a key too. They show every client the load of all of them.
 	AdvertiseShared bool
@@ -36,10 +35,9 @@ type Options struct {
 type Binder struct {
 	limits  Limits
 	options Options
-	// mistake logs one error: each request would have another one of the same mistake.
-	mistake sync.Once
-	holds   holds.Times
-	// now is the clock for the times in legacy fields.
+	log     middleware.Pace
+	holds   middleware.Times
+	// now is the clock for the log, and for the times in legacy fields.
 	now func() time.Time
 }
 

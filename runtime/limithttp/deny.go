@@ -59,7 +59,7 @@ func (b *Binder) Handler(serve func(http.ResponseWriter, *http.Request) error) h
 // deny reports an error, and writes the response of a denial.
 func (b *Binder) deny(w http.ResponseWriter, r *http.Request, d *Denial) {
 	if d.Status >= http.StatusInternalServerError {
-		b.report(r, d)
+		b.report(r, d.Err)
 	}
 	if d.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.FormatInt(seconds(d.RetryAfter), 10))
@@ -71,14 +71,13 @@ func (b *Binder) deny(w http.ResponseWriter, r *http.Request, d *Denial) {
 	d.WriteProblem(w)
 }
 
-func (b *Binder) report(r *http.Request, d *Denial) {
+// report tells the program about an error that clients do not see.
+func (b *Binder) report(r *http.Request, err error) {
 	switch {
-	case errors.Is(d.Err, context.Canceled): // the client has gone
+	case errors.Is(err, context.Canceled): // the client has gone
 	case b.options.OnError != nil:
-		b.options.OnError(r, d.Err)
-	case d.Status == http.StatusInternalServerError:
-		b.mistake.Do(func() {
-			slog.Error("limithttp: requests are answered with status 500, and this is logged once", "error", d.Err)
-		})
+		b.options.OnError(r, err)
+	case b.log.Due(b.now()):
+		slog.ErrorContext(r.Context(), "limithttp: a request could not be decided, or its tokens given back", "error", err)
 	}
 }

@@ -28,6 +28,7 @@
 //	a limit denies                            429     both fields; Retry-After, unless no retry passes
 //	more tokens than the limit ever has       400     none
 //	the function returns an error             400     none; or the status of the error, see Error; 500 for a mistake of the program
+//	the network fails in the function         503     Retry-After: 1
 //	the function needs a configured ClientIP  500     none
 //	a mistake of the program                  500     none; see runtime.OriginProgram
 //	the store fails                           503     Retry-After: 1

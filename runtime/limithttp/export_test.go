@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// SetClock replaces the clock of legacy fields.
+// SetClock replaces the clock of the log and of legacy fields.
 func (b *Binder) SetClock(now func() time.Time) { b.now = now }
 
 // Quota has the numbers of the field RateLimit, of a response with one limit.

@@ -12,14 +12,14 @@ import (
 // Hint is the state of a limit for the key of a client, from which the client can calculate when its next request passes:
 // to disable a button, or to show the tokens left. Times are in seconds.
 //
-// Between two hints, a token bucket has min(capacity, value + seconds since * rate / period) tokens. A fixed window has value
-// until resetAfter. A blocked key has no tokens: ask again after retryAfter. The store decides in any case.
+// Between two hints, a token bucket has min(capacity, value + seconds since * rate / period) tokens. A fixed window has
+// value until resetAfter. A blocked key has no tokens: ask again after retryAfter. The store decides in any case.
 type Hint struct {
 	Limit   string `json:"limit"`
 	Kind    string `json:"kind"`
 	Precise bool   `json:"precise,omitempty"`
-	// Unlimited means that the limit denies nothing, and counts the tokens Used in the window: Rate, Capacity, Value and Remaining have no
-	// meaning then.
+	// Unlimited means that the limit denies nothing, and counts the tokens Used in the window: Rate, Capacity, Value and
+	// Remaining have no meaning then.
 	Unlimited bool    `json:"unlimited,omitempty"`
 	Rate      int64   `json:"rate"`
 	Period    float64 `json:"period"`
@@ -36,20 +36,20 @@ type Hint struct {
 	// without a window.
 	FullAfter  float64 `json:"fullAfter"`
 	ResetAfter float64 `json:"resetAfter"`
-	// ResetAt is when the current window ends, to the second by the clock of the store; it is missing without a window. It is in
-	// the time zone of a calendar, which is Zone, by its name in the IANA database, and otherwise in UTC. Zone is missing too if every
-	// key has a zone of its own.
+	// ResetAt is when the current window ends, to the second by the clock of the store; it is missing without a window. It is
+	// in the time zone of a calendar, or of the key, which is Zone, by its name in the IANA database, and otherwise in UTC.
 	ResetAt time.Time `json:"resetAt,omitzero"`
 	Zone    string    `json:"zone,omitempty"`
-	// Blocked means that all requests are denied, because of a block or a penalty, and RetryAfter is how long: it is missing for a block without an end.
+	// Blocked means that all requests are denied, because of a block or a penalty, and RetryAfter is how long: it is missing
+	// for a block without an end.
 	Blocked    bool    `json:"blocked,omitempty"`
 	RetryAfter float64 `json:"retryAfter,omitempty"`
 }
 
 // Hints returns a handler of GET requests for the tokens left of limits. It takes none, and is not observed. The function
 // from returns the limits with the key of the client that asks: take it from the session or the address, and not from a
-// parameter of the request, which would show the counts of others. The items may be those of a route: how many tokens they take
-// does not matter.
+// parameter of the request, which would show the counts of others. The items may be those of a route: how many tokens they
+// take does not matter.
 //
 // The response is {"limits": [...]}, with a [Hint] for each limit that has a RateLimit field or only counts: those without a
 // key, and those with a lease, are left out.
@@ -88,7 +88,7 @@ func (b *Binder) writeHints(w http.ResponseWriter, ds limiter.Decisions) {
 	}{Limits: []Hint{}}
 	for i := range ds.Each {
 		if b.advertises(ds, i) && !leased(&ds.Each[i]) {
-			response.Limits = append(response.Limits, hintOf(&ds.Each[i], ds.DecidedAt))
+			response.Limits = append(response.Limits, hintOf(&ds.Each[i], ds.ResetAt(i)))
 		}
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -96,22 +96,18 @@ func (b *Binder) writeHints(w http.ResponseWriter, ds limiter.Decisions) {
 	json.NewEncoder(w).Encode(response)
 }
 
-func hintOf(d *runtime.Decision, at time.Time) Hint {
+func hintOf(d *runtime.Decision, resetAt time.Time) Hint {
 	p := d.Policy
 	h := Hint{
 		Limit: d.Limit, Kind: p.Kind.String(), Precise: p.Precise, Unlimited: unlimited(p), Rate: p.Rate, Period: p.Period.Seconds(), Capacity: p.Full(),
 		Value: d.Value, Remaining: d.Remaining,
-		FullAfter: d.FullAfter.Seconds(), ResetAfter: d.ResetAfter.Seconds(), Zone: p.Calendar.Zone,
+		FullAfter: d.FullAfter.Seconds(), ResetAfter: d.ResetAfter.Seconds(),
 	}
 	if d.BlockedFor == 0 {
 		h.Used = p.Inside().Used(d.Value)
 	}
-	if d.ResetAfter > 0 {
-		h.ResetAt = at.Add(d.ResetAfter).Round(time.Second).UTC()
-		// The data of the zone is there: a window of it has been decided.
-		if zone, err := p.Calendar.Location(); err == nil {
-			h.ResetAt = h.ResetAt.In(zone)
-		}
+	if h.ResetAt = resetAt.Round(time.Second); p.Calendar.Unit > 0 {
+		h.Zone = resetAt.Location().String()
 	}
 	if wait := deniedFor(d); wait > 0 || p.Inside().Zero() {
 		if h.Blocked = true; wait != runtime.Never {

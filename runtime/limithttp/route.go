@@ -7,13 +7,14 @@ import (
 	"net/http"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
+	"github.com/ratelimitgen/ratelimitgen/runtime/internal/middleware"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/once"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 )
 
 // Limit binds a limit: from returns the limit and the key of a request, nil for a request that passes without one, or an
 // error, for which the status is the one of [Error], 500 if it is a mistake of the program such as [runtime.ErrInvalidPlan],
-// or 400.
+// 503 if it is one of the network or a context, as of a database that cannot be reached, or 400.
 func (b *Binder) Limit(from func(*http.Request) (limiter.Item, error)) *Route {
 	return b.Group(func(r *http.Request) (Take, error) {
 		item, err := from(r)
@@ -136,8 +137,8 @@ func (rt *Route) serve(w http.ResponseWriter, r *http.Request, ds limiter.Decisi
 		if rt.counts(seen.statusAfter(panics)) {
 			return
 		}
-		if err := ds.Cancel(r.Context()); err != nil && !errors.Is(err, runtime.ErrNotReserved) && rt.binder.options.OnError != nil {
-			rt.binder.options.OnError(r, err)
+		if err := ds.Cancel(r.Context()); err != nil && !errors.Is(err, runtime.ErrNotReserved) {
+			rt.binder.report(r, err)
 		}
 	}()
 	rt.binder.serve(w, r, ds, next)
@@ -180,6 +181,8 @@ func (rt *Route) take(r *http.Request) (*http.Request, limiter.Decisions, error)
 	switch {
 	case err != nil && runtime.OriginOf(err) == runtime.OriginProgram:
 		err = withStatus(http.StatusInternalServerError, err)
+	case middleware.Failed(err):
+		err = withStatus(http.StatusServiceUnavailable, err)
 	case err != nil:
 		err = withStatus(http.StatusBadRequest, err)
 	}

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limithttp"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
 // serve sends a request to a handler, and returns the response.
@@ -147,28 +150,55 @@ func TestErrorsOfTheProgramAreReported(t *testing.T) {
 	}
 }
 
-// Without OnError, a mistake of the program is logged once, and a failure of the store not at all.
-func TestMistakeIsLoggedOnce(t *testing.T) {
+// Without OnError, nothing fails silently, and a flood of failures is no flood of lines.
+func TestErrorsAreLoggedOnceASecond(t *testing.T) {
 	var log bytes.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)
+	lines := func() (n int) {
+		defer log.Reset()
+		return strings.Count(log.String(), "\n")
+	}
 
 	down := limiter.New(downStore{})
 	h := limithttp.New(down, limithttp.Options{})
+	clock := storetest.NewClock()
+	h.SetClock(clock.Now)
 	closed := h.All(taking(down.Limit(with(bucket(), same), ada))).Wrap(http.NotFoundHandler())
-	require.Equal(t, http.StatusServiceUnavailable, serve(closed).Code)
-	require.Empty(t, log.String())
-
 	wrong := h.All(func(r *http.Request) ([]limiter.Item, error) {
 		_, err := limithttp.ClientIP{}.Of(r)
 		return nil, err
 	}).Wrap(http.NotFoundHandler())
+	bad := h.All(func(*http.Request) ([]limiter.Item, error) { return nil, errors.New("no user") }).Wrap(http.NotFoundHandler())
+
+	require.Equal(t, http.StatusBadRequest, serve(bad).Code)
+	require.Zero(t, lines(), "the request is at fault")
+	require.Equal(t, http.StatusServiceUnavailable, serve(closed).Code)
+	require.Contains(t, log.String(), errDown.Error())
+	require.Equal(t, 1, lines())
 	for range 3 {
-		require.Equal(t, http.StatusInternalServerError, serve(wrong).Code)
+		require.Equal(t, http.StatusServiceUnavailable, serve(closed).Code)
 	}
-	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
+	clock.Add(time.Second - 1)
+	require.Equal(t, http.StatusInternalServerError, serve(wrong).Code)
+	require.Zero(t, lines())
+	clock.Add(1)
+	require.Equal(t, http.StatusInternalServerError, serve(wrong).Code)
 	require.Contains(t, log.String(), "set Direct of the ClientIP")
+	require.Equal(t, 1, lines())
+}
+
+// The database that has the plan of a customer may be down: that is not the client's fault.
+func TestFailuresInTheFunctionAreNotBadRequests(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	for _, err := range []error{refused, fmt.Errorf("the plan of 7: %w", refused), context.DeadlineExceeded, context.Canceled} {
+		h := limithttp.New(newWorld().limiter, limithttp.Options{OnError: func(*http.Request, error) {}})
+		route := h.Limit(func(*http.Request) (limiter.Item, error) { return nil, err })
+		response := serve(route.Wrap(http.NotFoundHandler()))
+		require.Equal(t, http.StatusServiceUnavailable, response.Code, err)
+		require.Equal(t, "1", response.Header().Get("Retry-After"), err)
+	}
 }
 
 func TestTakeWithoutDecisionsIsAMistake(t *testing.T) {

@@ -21,8 +21,9 @@ type LogOptions struct {
 
 // Log is an observer that writes at most one line per limit and second: the first failure or denial at once, and after a
 // second, in one line, the number of the others and the worst of them as an example. Failures are worse than denials, and
-// those worse than what shadow mode lets pass. Requests that are simply allowed are not logged. The attribute override is
-// the entry of the log of overrides that was in force for the example. Make it with NewLog.
+// those worse than what shadow mode lets pass. Requests that are simply allowed are not logged. The attribute reason is
+// the [runtime.Decision.Reason] of a denial, and override the entry of the log of overrides that was in force for the
+// example. Make it with NewLog.
 type Log struct {
 	logger   *slog.Logger
 	secret   []byte
@@ -123,6 +124,9 @@ func (l *Log) exampleOf(o *runtime.Observation, g grade) example {
 	e := example{grade: g, outcome: o.Outcome}
 	e.attrs = append(e.attrs, slog.String("key", o.Fingerprint(l.secret)), slog.String("operation", Operation(o.Op)),
 		slog.Int64("count", o.Count))
+	if o.Reason != "" {
+		e.attrs = append(e.attrs, slog.String("reason", o.Reason))
+	}
 	if entry, ok := o.Override(); ok {
 		e.attrs = append(e.attrs, slog.Int64("override", entry))
 	}
@@ -179,4 +183,14 @@ func (l *Log) write(ctx context.Context, n line) {
 	}
 	attrs = append(attrs, slog.Attr{Key: "requests", Value: slog.GroupValue(counts...)})
 	l.logger.LogAttrs(ctx, n.worst.level, "rate limit", attrs...)
+}
+
+// LogOutage is for the Report of a limiter.Retry: it logs the first error of an outage, and that the store is back, with
+// [slog.Default].
+func LogOutage(err error) {
+	if err == nil {
+		slog.Info("the store of the limits is back")
+		return
+	}
+	slog.Warn("the store of the limits fails, and calls are repeated until it is back", "error", err)
 }

@@ -529,6 +529,33 @@ func TestLogNamesTheOverride(t *testing.T) {
 	require.Len(t, got, 1)
 	require.Equal(t, "denied", got[0]["outcome"])
 	require.EqualValues(t, e.ID, got[0]["override"])
+	require.Equal(t, "block", got[0]["reason"])
+}
+
+func TestLogSaysWhyARequestIsDenied(t *testing.T) {
+	penalized := bucket("penalty", 5)
+	penalized.Penalty = runtime.PenaltyOf(0, time.Hour)
+	for _, p := range []*runtime.Policy{bucket("rate", 5), penalized} {
+		var out buffer
+		limits := limiter.New(&memstore.Store{}, limiter.Observe(observe.NewLog(slog.New(slog.NewJSONHandler(&out, nil)), observe.LogOptions{})))
+		require.NoError(t, limits.Limit(p, runtime.Key{}).RequireN(t.Context(), 5))
+		require.Error(t, limits.Limit(p, runtime.Key{}).Require(t.Context()))
+		require.Equal(t, p.Name, lines(t, &out)[0]["reason"])
+	}
+}
+
+func TestOutageIsLoggedWithItsEnd(t *testing.T) {
+	var out buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewJSONHandler(&out, nil)))
+	defer slog.SetDefault(before)
+	observe.LogOutage(errors.New("down"))
+	observe.LogOutage(nil)
+	got := lines(t, &out)
+	require.Equal(t, "down", got[0]["error"])
+	require.Equal(t, "WARN", got[0]["level"])
+	require.NotContains(t, got[1], "error")
+	require.Equal(t, "INFO", got[1]["level"])
 }
 
 // canary is a key that must be printed nowhere.

@@ -114,9 +114,9 @@ func (c *call) complete() error {
 	f, name := &c.flags, c.command.name
 	switch {
 	case c.command.writes() && strings.TrimSpace(f.Reason) == "":
-		return usagef("%s changes counts: say why with -reason", name)
+		return usagef("%s needs a reason, for the log: -reason 'our outage'", name)
 	case c.command.writes() && strings.TrimSpace(f.Author) == "":
-		return usagef("%s changes counts: say who you are with -author", name)
+		return usagef("%s needs an author, who you are, for the log: -author ada", name)
 	case (name == "grant" || name == "take") && !f.given["n"]:
 		return usagef("%s needs the number of tokens, at least 1: -n 10", name)
 	}
@@ -126,7 +126,11 @@ func (c *call) complete() error {
 // limit returns the limit in the first argument.
 func (c *call) limit() (*runtime.CatalogLimit, error) {
 	if len(c.args) == 0 {
-		return nil, usagef("%s needs a limit: %s %s", c.command.name, c.command.name, c.command.args)
+		all := ""
+		if slices.Contains(strings.Fields(c.command.flags), "all") {
+			all = ", or -all"
+		}
+		return nil, usagef("%s needs a limit: %s %s%s", c.command.name, c.command.name, c.command.args, all)
 	}
 	return c.program.limit(c.args[0])
 }

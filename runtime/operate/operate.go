@@ -93,7 +93,10 @@ func commands() []command {
 }
 
 func (c *call) run(args []string) error {
-	if len(args) == 0 || slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0]) {
+	switch {
+	case len(args) == 2 && args[0] == "help":
+		args = []string{args[1], "-h"}
+	case len(args) == 0 || slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0]):
 		return c.help()
 	}
 	all := commands()

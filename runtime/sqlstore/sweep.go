@@ -96,8 +96,9 @@ func (s *Store) SweepEvery(ctx context.Context, interval time.Duration, report f
 // how many it deleted. The policies are those in use, such as the generated Policies: if one of them has the name, the
 // error is [runtime.ErrInUse], and if the limit is registered for an owner that none of them has,
 // [runtime.ErrForeignCounts]; nothing is deleted then. Rows are deleted page by page; if ctx has no deadline, each page
-// takes at most [Timeout]. It also ends the limit's blocks and overrides in force, whose entries stay in the log. Call it
-// when no process has the limit any more: rows that are written meanwhile may stay.
+// takes at most [Timeout]. It also ends the limit's blocks and overrides in force, whose entries stay in the log, and
+// deletes its registration; a database user that may not delete that leaves it, which does no harm but to keep the name. Call
+// it when no process has the limit any more: rows that are written meanwhile may stay.
 func (s *Store) Forget(ctx context.Context, name string, policies ...*runtime.Policy) (deleted int, err error) {
 	if err := s.usable(); err != nil {
 		return 0, err

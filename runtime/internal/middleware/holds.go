@@ -1,5 +1,5 @@
-// Package holds estimates how soon a slot is free: long before a hold ends, if requests usually release theirs earlier.
-package holds
+// Package middleware has what limithttp and limitgrpc share.
+package middleware
 
 import (
 	"sync"
