@@ -278,7 +278,7 @@ func TestOperators(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.db")
 	operates := func(want int, args ...string) string {
 		out.Reset()
-		assert.Equal(t, want, operateLimits(t.Context(), path, args, &out), "%s", &out)
+		assert.Equal(t, want, operateLimits(t.Context(), path, args, &out, &out), "%s", &out)
 		return out.String()
 	}
 	assert.Contains(t, operates(operate.Usage, "top"), "no file of a server")

@@ -40,7 +40,7 @@ func main() {
 	defer stop()
 	switch {
 	case flag.Arg(0) == "limits":
-		os.Exit(operateLimits(ctx, *path, flag.Args()[1:], os.Stdout))
+		os.Exit(operateLimits(ctx, *path, flag.Args()[1:], os.Stdout, os.Stderr))
 	case flag.NArg() > 0:
 		fmt.Fprintf(os.Stderr, "example: unexpected argument %q; see -help\n", flag.Arg(0))
 		os.Exit(2)

@@ -18,20 +18,20 @@ import (
 func secret() []byte { return []byte(os.Getenv("LIMITS_SECRET")) }
 
 // operateLimits runs a command for operators on the file of a server, and returns the exit code.
-func operateLimits(ctx context.Context, path string, args []string, out io.Writer) int {
+func operateLimits(ctx context.Context, path string, args []string, out, errs io.Writer) int {
 	if _, err := os.Stat(path); err != nil {
-		fmt.Fprintf(out, "no file of a server: give the one that it was started with, as in -db app.db limits top: %v\n", err)
+		fmt.Fprintf(errs, "no file of a server: give the one that it was started with, as in -db app.db limits top: %v\n", err)
 		return operate.Usage
 	}
 	db, store, err := openDatabase(ctx, path)
 	if err != nil {
-		fmt.Fprintln(out, "failed:", err)
+		fmt.Fprintln(errs, "failed:", err)
 		return operate.Failed
 	}
 	defer db.Close()
 	defer store.Close()
 	program := operate.Program{Catalog: limits.Catalog(), Store: store, Secret: secret()}
-	return program.Main(ctx, args, out)
+	return program.Main(ctx, args, out, errs)
 }
 
 // listenLoopback listens at an address of this machine that no other machine can reach.

@@ -52,11 +52,13 @@ func (g *gate) declare(flags *flag.FlagSet) {
 }
 
 func (g *gate) addFailOn(words []string) error {
-	known := append(ids.OfChanges(), review.ClassNames(review.Classes())...)
+	classes := review.ClassNames(review.Classes())
+	known := append(ids.OfChanges(), classes...)
 	for _, word := range words {
 		word = strings.TrimSpace(word)
 		if !slices.Contains(known, word) {
-			return fmt.Errorf("unknown class or id of a change %q%s", word, suggestion("", word, known))
+			return fmt.Errorf("unknown class or id of a change %q%s; the classes are %s", word, suggestion("", word, known),
+				strings.Join(classes, ", "))
 		}
 		g.failOn = append(g.failOn, word)
 	}

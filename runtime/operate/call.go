@@ -33,7 +33,8 @@ func (o *command) writes() bool {
 type call struct {
 	ctx     context.Context
 	program Program
-	out     io.Writer
+	// out is for results, and errs for errors and remarks.
+	out, errs io.Writer
 
 	command command
 	// args are those after the command, without flags.
@@ -44,10 +45,42 @@ type call struct {
 // flags are the flags of all commands.
 type flags struct {
 	Change
-	until, stored, limit string
-	forGood, all         bool
-	before               int64
-	given                map[string]bool
+	until, stored, limit, format string
+	forGood, all                 bool
+	before                       int64
+	given                        map[string]bool
+}
+
+// flagHelp has what follows each flag, and what it means: for a command by its name, or else for all.
+var flagHelp = map[string]string{
+	"all":                   ": the key with these parts in all limits that have it: -all userID=42",
+	"author":                "NAME: who you are, for the log",
+	"capacity":              "N: the capacity, or slots, of a key whose caller gives them",
+	"for":                   "DURATION: how long it lasts, such as 24h",
+	"for-good":              ": it does not end",
+	"format":                "FORMAT: text or json (default text)",
+	"limit":                 "LIMIT: search this limit only",
+	"log all":               ": the entries of all limits, or with userID=42 of this key in all of them",
+	"log author":            "NAME: with -all, the entries of this author",
+	"log before":            "ENTRY: with -all, the entries before this one",
+	"log n":                 "N: with -all, at most so many entries (default 50)",
+	"log since":             "TIME: with -all, the entries since then: 2027-01-31, or 2027-01-31T09:00:00+01:00",
+	"max-reserved":          "N: the maxReserved of a key whose caller gives it",
+	"n":                     "N: how many tokens",
+	"override capacity":     "N: the capacity, or slots, to give",
+	"override max-reserved": "N: the maxReserved to give",
+	"override mode":         "MODE: unlimited, off or shadow, in place of numbers",
+	"override rate":         "N: the rate to give",
+	"override to-plan":      "PLAN: the plan to give",
+	"plan":                  "PLAN: the plan by which to read a limit that depends on it",
+	"rate":                  "N: the rate of a key whose caller gives it",
+	"reason":                "TEXT: why, for the log",
+	"since":                 "DATE: the anniversary of a key that has its own, such as 2024-05-31",
+	"stored":                "KEY: the key as top, show and who print it: %XX is a byte, and % alone an empty part",
+	"top n":                 "N: at most so many keys (default 10)",
+	"until":                 "TIME: when it ends: 2027-01-31, the start of that day in UTC, or 2027-01-31T09:00:00+01:00",
+	"whole":                 ": all keys of the limit, in place of a key",
+	"zone":                  "ZONE: the time zone of a key that has its own, such as Europe/Berlin",
 }
 
 // declare declares flags in a set.
@@ -56,6 +89,7 @@ func (f *flags) declare(set *flag.FlagSet, names []string) {
 		"stored": &f.stored, "whole": &f.Whole, "limit": &f.limit, "plan": &f.Plan, "zone": &f.Zone, "since": &f.Since,
 		"n": &f.Tokens, "rate": &f.Rate, "capacity": &f.Capacity, "max-reserved": &f.MaxReserved, "to-plan": &f.ToPlan, "mode": &f.Mode,
 		"for": &f.For, "all": &f.all, "before": &f.before, "until": &f.until, "for-good": &f.forGood, "reason": &f.Reason, "author": &f.Author,
+		"format": &f.format,
 	}
 	for _, name := range names {
 		switch to := all[name].(type) {
@@ -79,7 +113,9 @@ func (c *call) parse(args []string) error {
 	names := strings.Fields(c.command.flags)
 	f.declare(set, names)
 	for len(args) > 0 {
-		if err := set.Parse(args); err != nil {
+		if err := set.Parse(args); errors.Is(err, flag.ErrHelp) {
+			return err
+		} else if err != nil {
 			if name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); unknown {
 				return usagef("%s has no flag -%s%s", c.command.name, name, suggestion(name, names))
 			}
@@ -113,6 +149,8 @@ func (c *call) parse(args []string) error {
 func (c *call) complete() error {
 	f, name := &c.flags, c.command.name
 	switch {
+	case f.format != "" && f.format != "text" && f.format != "json":
+		return usagef("-format is text or json, not %q", f.format)
 	case c.command.writes() && strings.TrimSpace(f.Reason) == "":
 		return usagef("%s needs a reason, for the log: -reason 'our outage'", name)
 	case c.command.writes() && strings.TrimSpace(f.Author) == "":

@@ -34,7 +34,7 @@ func TestShowsWhatIsUsedOfAnUnlimitedRate(t *testing.T) {
 		"show builds 7": "builds, key 7\n  unlimited, 1,234 used, window ends in 30m0s\n",
 	} {
 		var out bytes.Buffer
-		assert.Equal(t, operate.OK, p.Main(context.Background(), strings.Fields(command), &out))
+		assert.Equal(t, operate.OK, p.Main(context.Background(), strings.Fields(command), &out, &out))
 		assert.Contains(t, out.String(), want, command)
 	}
 }

@@ -14,25 +14,32 @@ import (
 // QuoteKey returns a stored key as a word of a POSIX shell, which -stored and [runtime.CatalogLimit.ParseStored] read as
 // this key. Characters that a terminal hides or obeys are written as %XX, and the word is quoted if it has to be.
 func QuoteKey(stored string) string {
-	var b strings.Builder
+	key := writtenKey(stored)
 	// A lone dash stands for limits without a key in tables.
-	bare := stored != "" && stored != "-"
+	quoted := key == "" || key == "-" || strings.ContainsFunc(key, func(r rune) bool {
+		return r <= unicode.MaxASCII && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("%+,./:@_-", r)
+	})
+	if !quoted {
+		return key
+	}
+	return "'" + strings.ReplaceAll(key, "'", `'\''`) + "'"
+}
+
+// writtenKey returns a stored key as -stored reads it, with %XX for characters that a terminal hides or obeys.
+func writtenKey(stored string) string {
+	var b strings.Builder
 	for rest := stored; rest != ""; {
-		r, n := utf8.DecodeRuneInString(rest)
+		_, n := utf8.DecodeRuneInString(rest)
 		sign := rest[:n]
 		// Each rune alone, because what joins two symbols could be lost when the text is copied.
 		if printable.Line(sign) != sign {
 			fmt.Fprintf(&b, "%%%s", strings.ReplaceAll(fmt.Sprintf("% X", sign), " ", "%"))
 		} else {
 			b.WriteString(sign)
-			bare = bare && (r > unicode.MaxASCII || unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("%+,./:@_-", r))
 		}
 		rest = rest[n:]
 	}
-	if bare {
-		return b.String()
-	}
-	return "'" + strings.ReplaceAll(b.String(), "'", `'\''`) + "'"
+	return b.String()
 }
 
 // subject is the words for a key of a limit.

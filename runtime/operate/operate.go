@@ -8,7 +8,7 @@
 //			log.Fatal(err)
 //		}
 //		program := operate.Program{Catalog: limits.Catalog(), Store: store}
-//		os.Exit(program.Main(ctx, os.Args[1:], os.Stdout))
+//		os.Exit(program.Main(ctx, os.Args[1:], os.Stdout, os.Stderr))
 //	}
 //
 // Keys are given as the parts of the limit's key, and checked by their types: show sendMessage 42. They are printed as words
@@ -26,6 +26,17 @@
 //		Verb: operate.Block, For: 24 * time.Hour, Reason: "spam", Author: "alice",
 //	}, []operate.Part{{Name: "userID", Value: "42"}})
 //
+// With -format json, top, show, who and log print one document, for programs: durations are in seconds, instants as RFC 3339
+// has them, and keys as -stored reads them. A field that has no value is missing. New fields may be added.
+//
+//	top   keys: limit, plan, key, unlimited, capacity, value, remaining, used, fullAfter, penalty,
+//	      inForce (an entry of the log), most (read by the most that callers can give); others: limit, owner
+//	show  limit, key, fingerprint, stored, exception, balances: plan, kind, mode, resetAt, blocked, blockedFor,
+//	      holders (fence, slots, ends) and the fields of top; inForce, log and limitLog: entries
+//	who   keys: limit, key
+//	log   entries, more (there are older ones), penalties: limit, key, until, lifted
+//	entry id, at, limit, key, erased, what, plan, tokens, rate, capacity, maxReserved, until, author, reason
+//
 // An override is neither a refill nor a penalty: tokens that were used stay used, and a key whose capacity is raised by 100
 // has 100 more at once. The one exception is the end of a fixed window: at the first request after it, what the key lacks
 // beyond the capacity and maxReserved then in force is forgotten. If a limit carries use into the next window, because its
@@ -34,52 +45,60 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
-// The exit codes of [Program.Main].
+// The exit codes of [Program.Main]. Those that ratelimitgen has too mean the same there.
 const (
 	// OK: the command was executed.
 	OK = 0
-	// Failed: the store could not execute it.
-	Failed = 1
+	// Partly: with -all, the change was made in some limits that have the key, and refused in others.
+	Partly = 1
 	// Usage: the command line is wrong. Nothing was written.
 	Usage = 2
+	// Failed: the store could not execute it.
+	Failed = 3
 )
 
-// Main runs the command in args, without the name of the program, and returns the exit code. It prints results and errors
-// to out.
-func (p Program) Main(ctx context.Context, args []string, out io.Writer) int {
+// Main runs the command in args, without the name of the program, and returns the exit code. It prints results to out, and
+// errors to errs.
+func (p Program) Main(ctx context.Context, args []string, out, errs io.Writer) int {
 	p.Catalog = override.Relaxed(p.Store, p.Catalog)
-	c := &call{ctx: ctx, program: p, out: out}
+	c := &call{ctx: ctx, program: p, out: out, errs: errs}
 	err := c.run(args)
 	switch {
 	case err == nil:
 		return OK
 	case errors.Is(err, ErrUsage):
-		fmt.Fprintf(out, "%s\n", printable.Line(err.Error()))
+		fmt.Fprintf(errs, "%s\n", printable.Line(err.Error()))
 		return Usage
+	case errors.Is(err, errPartly):
+		fmt.Fprintf(errs, "%s\n", printable.Line(err.Error()))
+		return Partly
 	}
-	fmt.Fprintf(out, "failed: %s\n", printable.Line(err.Error()))
+	fmt.Fprintf(errs, "failed: %s\n", printable.Line(err.Error()))
 	return Failed
 }
 
 func commands() []command {
 	const write = " stored whole reason author"
 	return []command{
-		{"top", "[-n N] [LIMIT]", "list the keys that have used the largest part of a limit", "n plan", (*call).top},
-		{"show", "LIMIT KEY...", "show the tokens of a key, what is in force for it, and its log", "stored plan rate capacity max-reserved zone since whole", (*call).show},
-		{"who", "FINGERPRINT", "find the key of a fingerprint in a log, in metrics or in the console", "limit", (*call).who},
+		{"top", "[-n N] [LIMIT]", "list the keys that have used the largest part of a limit", "n plan format", (*call).top},
+		{"show", "LIMIT KEY...", "show the tokens of a key, what is in force for it, and its log", "stored plan rate capacity max-reserved zone since whole format", (*call).show},
+		{"who", "FINGERPRINT", "find the key of a fingerprint in a log, in metrics or in the console", "limit format", (*call).who},
 		{"log", "LIMIT [KEY...]", "list what operators did to a key, or to the whole limit, or with -all in all limits",
-			"stored whole all n author since before", (*call).log},
+			"stored whole all n author since before format", (*call).log},
 		{"grant", "LIMIT KEY... -n N", "give tokens back to a key, up to its capacity", "n plan rate capacity max-reserved zone since" + write, (*call).change},
 		{"take", "LIMIT KEY... -n N", "take tokens from a key, available or not", "n plan rate capacity max-reserved zone since" + write, (*call).change},
 		{"reset", "LIMIT KEY...", "make a key full", "zone since" + write, (*call).change},
@@ -93,11 +112,12 @@ func commands() []command {
 }
 
 func (c *call) run(args []string) error {
-	switch {
-	case len(args) == 2 && args[0] == "help":
-		args = []string{args[1], "-h"}
-	case len(args) == 0 || slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0]):
+	helps := []string{"help", "-h", "-help", "--help"}
+	if len(args) == 0 || len(args) == 1 && slices.Contains(helps, args[0]) {
 		return c.help()
+	}
+	if slices.Contains(helps, args[0]) {
+		args = []string{args[1], "-h"}
 	}
 	all := commands()
 	i := slices.IndexFunc(all, func(o command) bool { return o.name == args[0] })
@@ -109,32 +129,30 @@ func (c *call) run(args []string) error {
 		return usagef("unknown command %q%s; the commands are %s", args[0], suggestion(args[0], names), strings.Join(names, ", "))
 	}
 	c.command = all[i]
-	if err := c.parse(args[1:]); err != nil {
+	switch err := c.parse(args[1:]); {
+	case errors.Is(err, flag.ErrHelp):
+		return c.helpOf()
+	case err != nil:
 		return err
 	}
 	return c.command.run(c)
 }
 
+// help lists the commands and the limits.
 func (c *call) help() error {
 	fmt.Fprint(c.out, "Commands:\n")
 	for _, o := range commands() {
 		fmt.Fprintf(c.out, "  %-26s %s\n", o.name+" "+o.args, o.summary)
 	}
 	io.WriteString(c.out, `
-Commands that write need -reason TEXT and -author NAME. Block and override need their end: -for 24h,
--until 2027-01-31 (the start of that day in UTC), -until 2027-01-31T09:00:00+01:00, or -for-good. With
--whole in place of a key, a command is about all keys of the limit. Override takes -rate, -capacity,
--max-reserved, -to-plan or -mode (unlimited, off or shadow). -plan says by which plan to read a limit
-that depends on it, -rate, -capacity and -max-reserved by which numbers to read one whose callers give
-them (without them, show reads it by the most), and -zone and -since which windows a key has in a calendar of its own. -stored KEY
-gives a key as top, show and who print it, in place of its parts: %XX is a byte, and % alone an empty
-part. A part that begins with a dash comes after --. Who searches all limits, or the one of -limit NAME.
+"help COMMAND" lists the flags of a command. Those that write need -reason and -author.
+A part of a key that begins with a dash comes after --.
 
-With -all and the parts of a key by their names, in place of a limit, erase, block, unblock and end are
-about this key in all limits that have it, and say which have not: block -all userID=42. Erase is then
-about stored keys with further parts too. Log -all lists the entries of all limits, or of such a key, the
-newest first: at most -n 50, with -author NAME, -since 2026-12-31 or -before ENTRY. No operator starts a
-penalty, so that the log has no entry of it: log prints the penalties in force after the entries.
+With -all and the parts of a key by their names, in place of a limit, erase, block, unblock and end
+are about this key in all limits that have it, and say which have not: block -all userID=42. Erase is
+then about stored keys with further parts too.
+
+Exit codes: 0 success, 1 done in some limits and refused in others, 2 usage error, 3 could not run.
 
 Limits:
 `)
@@ -142,4 +160,18 @@ Limits:
 		fmt.Fprintf(c.out, "  %s\n", printable.Line(strings.TrimSpace(l.Name+" "+partsOf(&l))))
 	}
 	return nil
+}
+
+// helpOf describes one command.
+func (c *call) helpOf() error {
+	fmt.Fprintf(c.out, "%s %s\n\n%s.\n\nFlags:\n", c.command.name, c.command.args, strings.ToUpper(c.command.summary[:1])+c.command.summary[1:])
+	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	for _, name := range strings.Fields(c.command.flags) {
+		if name == "whole" && logged[Verb(c.command.name)] != "" {
+			continue // it is refused with a reason
+		}
+		value, about, _ := strings.Cut(cmp.Or(flagHelp[c.command.name+" "+name], flagHelp[name]), ": ")
+		fmt.Fprintf(table, "  -%s\t%s\n", strings.TrimSpace(name+" "+value), about)
+	}
+	return table.Flush()
 }

@@ -11,10 +11,8 @@ import (
 
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/ability"
-	"github.com/ratelimitgen/ratelimitgen/runtime/internal/meter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/override"
 	"github.com/ratelimitgen/ratelimitgen/runtime/internal/words"
-	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/printable"
 )
 
@@ -66,6 +64,9 @@ func (c *call) top() error {
 		note += printable.Line(fmt.Sprintf("Not a limit of this program: %s, of %s", r.Limit,
 			cmp.Or(r.Owner, "an unknown owner"))) + "\n"
 	}
+	if c.asJSON() {
+		return c.json(topDocument(busiest, others))
+	}
 	if len(busiest) == 0 {
 		_, err := fmt.Fprintf(c.out, "No key has used any tokens.\n%s", note)
 		return err
@@ -104,77 +105,6 @@ func fullIn(b *BusyKey) string {
 		return "-"
 	}
 	return b.Decision.FullAfter.Round(time.Millisecond).String()
-}
-
-// show prints the tokens of a key by each plan, its log, and the blocks and overrides in force for it. For -whole, it
-// prints the log and what is in force for the whole limit.
-func (c *call) show() error {
-	l, key, err := c.subject()
-	if err != nil {
-		return err
-	}
-	if c.flags.Whole {
-		fmt.Fprintf(c.out, "%s, the whole limit\n", l.Name)
-		return c.printLog(l, "")
-	}
-	if key, err = inCalendar(l, key, c.flags.Zone, c.flags.Since); err != nil {
-		return err
-	}
-	all, err := c.program.Policies(l, c.flags.Plan)
-	if err != nil {
-		return err
-	}
-	heading := l.Name + ", " + subject(key.String())
-	if len(c.program.Secret) > 0 {
-		heading += ", fingerprint " + runtime.Fingerprint(c.program.Secret, key.String())
-	}
-	switch stored, err := c.program.hasRow(c.ctx, l.Name, key.String()); {
-	case err != nil:
-		return err
-	case !stored:
-		heading += ", no stored count"
-	}
-	fmt.Fprintln(c.out, heading)
-	if exception := c.program.Exception(l, key); exception != "" {
-		fmt.Fprintf(c.out, "  exception in limits.yaml: %s\n", exception)
-	}
-	for _, of := range all {
-		of.Policy = of.Policy.Inside().Except(key.String())
-		if of.Policy, err = c.flags.numbers().of(of.Policy, false); err != nil {
-			return err
-		}
-		limit := limiter.New(c.program.Store).Limit(of.Policy, key)
-		b, err := limit.Peek(c.ctx)
-		if err != nil {
-			return err
-		}
-		// A check of no tokens is decided by the policy in force.
-		if d, err := limit.CheckN(c.ctx, 0); err == nil && d.Policy != nil {
-			of.Policy = d.Policy
-		}
-		line := Words(of.Policy, b)
-		if of.Plan != "" {
-			line = of.Plan + ": " + line
-		}
-		fmt.Fprintf(c.out, "  %s\n", line)
-		holders, err := c.holders(of.Policy, key)
-		if err != nil {
-			return err
-		}
-		for _, h := range holders {
-			fmt.Fprintf(c.out, "    fence %d holds %d, ends in %v unless renewed\n", h.Fence, h.Slots, h.Ends.Round(time.Millisecond))
-		}
-	}
-	return c.printLog(l, key.String())
-}
-
-// holders returns the holders of slots of a key, if the limit is in flight and the store can list its rows.
-func (c *call) holders(p *runtime.Policy, key runtime.Key) ([]meter.Holder, error) {
-	if p.Kind != runtime.InFlight {
-		return nil, nil
-	}
-	rows, at, err := c.program.Rows(c.ctx, p.Name, key.String())
-	return meter.Holders(p, rows, at), err
 }
 
 // Words says what a key has by the policy in force: "8 of 10 left, full after 12s", or "2 of 5 slots in use, all free after
@@ -242,14 +172,17 @@ func (c *call) log() error {
 	if err != nil {
 		return err
 	}
-	penalty := ""
+	var penalties []PenalizedKey
 	if !c.flags.Whole {
-		if penalty, err = c.penalties(l, key.String()); err != nil {
+		if penalties, err = c.program.Penalized(c.ctx, l, key.String()); err != nil {
 			return err
 		}
 	}
+	if c.asJSON() {
+		return c.json(logJSON{Entries: entriesJSON(entries), Penalties: penaltiesJSON(penalties)})
+	}
 	if len(entries) > 0 {
-		return c.printEntries(entries, penalty)
+		return c.printEntries(entries, penaltyLines(penalties))
 	}
 	stored, err := c.program.hasRow(c.ctx, l.Name, key.String())
 	if err != nil {
@@ -259,18 +192,16 @@ func (c *call) log() error {
 	if !stored && !c.flags.Whole {
 		note = ", and " + subject(key.String()) + " has no stored count"
 	}
-	_, err = fmt.Fprintf(c.out, "The log has no entries%s.\n%s", note, penalty)
+	_, err = fmt.Fprintf(c.out, "The log has no entries%s.\n%s", note, penaltyLines(penalties))
 	return err
 }
 
-// penalties returns a line for each penalty in force, which the log does not have: of a key, or without one of all keys of
-// the limit.
-func (c *call) penalties(l *runtime.CatalogLimit, key ...string) (lines string, err error) {
-	found, err := c.program.Penalized(c.ctx, l, key...)
-	for _, k := range found {
-		lines += fmt.Sprintf("%s, %s: %s\n", printable.Line(l.Name), subject(k.Key), k.String())
+// penaltyLines returns a line for each penalty in force, which the log does not have.
+func penaltyLines(penalties []PenalizedKey) (lines string) {
+	for _, k := range penalties {
+		lines += fmt.Sprintf("%s, %s: %s\n", printable.Line(k.Policy.Name), subject(k.Key), k.String())
 	}
-	return lines, err
+	return lines
 }
 
 // logAll prints the log across all limits, the newest entries first.
@@ -311,10 +242,14 @@ func (c *call) logAll() error {
 	if err != nil {
 		return err
 	}
-	note, err := c.penaltiesOf(q)
+	penalties, err := c.penaltiesOf(q)
 	if err != nil {
 		return err
 	}
+	if c.asJSON() {
+		return c.json(logJSON{entriesJSON(entries), more, penaltiesJSON(penalties)})
+	}
+	note := penaltyLines(penalties)
 	if len(entries) == 0 {
 		_, err := fmt.Fprintf(c.out, "The log has no such entries.\n%s", note)
 		return err
@@ -329,10 +264,10 @@ func (c *call) logAll() error {
 	return c.table(rows, note)
 }
 
-// penaltiesOf returns the lines of the penalties that a query is about. They have no author, and are newer than all entries.
-func (c *call) penaltiesOf(q LogQuery) (note string, err error) {
+// penaltiesOf returns the penalties that a query is about. They have no author, and are newer than all entries.
+func (c *call) penaltiesOf(q LogQuery) (found []PenalizedKey, err error) {
 	if q.Author != "" || q.Before > 0 {
-		return "", nil
+		return nil, nil
 	}
 	for i := range c.program.Catalog.Limits {
 		l, keys := &c.program.Catalog.Limits[i], []string(nil)
@@ -341,13 +276,13 @@ func (c *call) penaltiesOf(q LogQuery) (note string, err error) {
 		} else if q.Keys != nil {
 			continue
 		}
-		lines, err := c.penalties(l, keys...)
+		of, err := c.program.Penalized(c.ctx, l, keys...)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		note += lines
+		found = append(found, of...)
 	}
-	return note, nil
+	return found, nil
 }
 
 // shownKey returns the key of an entry of the log for a table.
@@ -359,40 +294,6 @@ func shownKey(key string) string {
 		return "(erased)"
 	}
 	return QuoteKey(key)
-}
-
-// printLog prints the log of a key and of the whole limit, and the blocks and overrides in force, as far as the store has
-// them.
-func (c *call) printLog(l *runtime.CatalogLimit, key string) error {
-	entries, err := c.program.History(c.ctx, l.Name, key)
-	if err != nil {
-		// Without the table nothing was ever logged, and the tokens above are right.
-		_, err = fmt.Fprintf(c.out, "log: %s\n", printable.Line(err.Error()))
-		return err
-	}
-	own := slices.IndexFunc(entries, func(e runtime.OverrideEntry) bool { return e.Key != key })
-	if own < 0 {
-		own = len(entries)
-	}
-	for i, part := range [][]runtime.OverrideEntry{entries[:own], entries[own:]} {
-		if len(part) == 0 {
-			continue
-		}
-		fmt.Fprintln(c.out, []string{"log:", "log of the whole limit:"}[i])
-		if err := c.printEntries(part, ""); err != nil {
-			return err
-		}
-	}
-	inForce, err := c.program.InForce(c.ctx, *l)
-	for _, e := range inForce {
-		switch e.Key {
-		case "":
-			fmt.Fprintf(c.out, "in force for the whole limit: %s\n", printable.Line(Describe(e)))
-		case key:
-			fmt.Fprintf(c.out, "in force for this key: %s\n", printable.Line(Describe(e)))
-		}
-	}
-	return err
 }
 
 // printEntries prints entries of the log, the oldest first, with a note after them.
@@ -432,6 +333,9 @@ func (c *call) who() error {
 	found, _, err := c.program.Who(c.ctx, limits, fingerprint, 0)
 	if err != nil {
 		return err
+	}
+	if c.asJSON() {
+		return c.json(whoDocument(found))
 	}
 	if len(found) == 0 {
 		_, err := fmt.Fprintf(c.out, "No stored key has the fingerprint %s under this secret.\n", fingerprint)

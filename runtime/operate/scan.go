@@ -22,7 +22,8 @@ type BusyKey struct {
 	// Policy is that by which it was read, and Plan its plan.
 	Policy *runtime.Policy
 	Plan   string
-	// InForce describes the block or the override of the key or of the whole limit, and a penalty of the key, or is "".
+	// Entry is the entry of the log that is in force for the key or the whole limit, or 0. InForce describes the block or the override of the key or of the whole limit, and a penalty of the key, or is "".
+	Entry   int64
 	InForce string
 	// Key is the key as it is stored.
 	Key string
@@ -172,7 +173,7 @@ func (p Planned) busy(store runtime.Store, inForce []runtime.OverrideEntry, key 
 	if !ok {
 		return b
 	}
-	b.Policy, b.InForce = of, Describe(inForce[i])
+	b.Policy, b.Entry, b.InForce = of, id, Describe(inForce[i])
 	if e := overrideBehind(inForce, i, key); e.What == runtime.OverridePlan {
 		b.Plan = e.Plan
 	}

@@ -52,26 +52,33 @@ func (c *call) changeAll(change Change) error {
 	if err != nil {
 		return err
 	}
-	made, failed := false, []string(nil)
+	made, refused, failed := 0, 0, []string(nil)
 	for _, of := range all {
 		if of.Err != nil {
 			fmt.Fprintf(c.out, "%s: %s\n", of.Limit, printable.Line(of.Problem()))
-			if !errors.Is(of.Err, ErrUsage) || errors.Is(of.Err, runtime.ErrOverrideInForce) {
+			switch {
+			case !errors.Is(of.Err, ErrUsage) || errors.Is(of.Err, runtime.ErrOverrideInForce):
 				failed = append(failed, of.Limit)
+			case change.Verb == Block && of.Key.String() != "":
+				refused++
 			}
 			continue
 		}
-		made = true
+		made++
 		c.printDone(of.Limit, subject(of.Key.String()), &of.Done)
 	}
 	switch {
 	case len(failed) > 0:
 		return fmt.Errorf("%s: see above", strings.Join(failed, ", "))
-	case !made:
+	case made == 0:
 		return usagef("nothing was changed in any limit")
+	case refused > 0:
+		return fmt.Errorf("%w: the key is blocked in %d of the %d limits that have it", errPartly, made, made+refused)
 	}
 	return nil
 }
+
+var errPartly = errors.New("done in part")
 
 // printDone prints a change.
 func (c *call) printDone(limit, what string, done *Done) {

@@ -28,7 +28,7 @@ func TestVitessShardsAreOperated(t *testing.T) {
 	run := func(command string) string {
 		t.Helper()
 		var out bytes.Buffer
-		status := program.Main(t.Context(), strings.Fields(command), &out)
+		status := program.Main(t.Context(), strings.Fields(command), &out, &out)
 		require.Equal(t, operate.OK, status, "%s: %s", command, out.String())
 		return out.String()
 	}

@@ -105,6 +105,6 @@ func listRows(ctx context.Context, store runtime.RowLister, limit string) {
 // command runs a command of operators, and prints its name and exit code.
 func command(ctx context.Context, store runtime.Store, line string) {
 	words := strings.Fields(line)
-	code := operate.Program{Catalog: keys.Catalog(), Store: store}.Main(ctx, words, io.Discard)
+	code := operate.Program{Catalog: keys.Catalog(), Store: store}.Main(ctx, words, io.Discard, io.Discard)
 	fmt.Println(words[:3], code)
 }
