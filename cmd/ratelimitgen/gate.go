@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"flag"
@@ -57,8 +58,8 @@ func (g *gate) addFailOn(words []string) error {
 	for _, word := range words {
 		word = strings.TrimSpace(word)
 		if !slices.Contains(known, word) {
-			return fmt.Errorf("unknown class or id of a change %q%s; the classes are %s", word, suggestion("", word, known),
-				strings.Join(classes, ", "))
+			meant := cmp.Or(suggestion("", word, known), "; the classes are "+strings.Join(classes, ", "))
+			return fmt.Errorf("unknown class or id of a change %q%s", word, meant)
 		}
 		g.failOn = append(g.failOn, word)
 	}
