@@ -30,7 +30,11 @@ func judgeKey(j *judgement) {
 	case slices.Equal(spec.PartNames(was), spec.PartNames(is)):
 		j.class(review.Breaking)
 		j.note(review.Calls, "Calls of %s must pass the new types.", j.New.GoName)
-		j.note(review.Deploy, "A key keeps its count if the new type is written as the same text as the old one. Other keys start full.")
+		if hashingChanged(was, is) {
+			noteHashing(j)
+		} else {
+			j.note(review.Deploy, "A key keeps its count if the new type is written as the same text as the old one. Other keys start full.")
+		}
 	default:
 		noteNewParts(j)
 	}
@@ -90,11 +94,7 @@ func judgeKeyForms(j *judgement) {
 		}
 		judgeFolding(j, was, is)
 		switch {
-		case was.Hashed() == is.Hashed() && bitsOf(was) == bitsOf(is):
-		case is.Hashed():
-			j.note(review.Rule, "Only a hash of %s is stored. Rows of the old version still contain it as it is.", is.Name)
-		case was.Hashed():
-			j.note(review.Rule, "%s is stored as it is; before, only a hash of it was.", is.Name)
+		case bitsOf(was) == bitsOf(is):
 		case bitsOf(is) < bitsOf(was):
 			j.class(review.Tightened)
 			j.note(review.Rule, "IPv6 addresses that differ only after the first %s of %s now share one count.",
@@ -106,7 +106,7 @@ func judgeKeyForms(j *judgement) {
 		}
 	}
 	if hashingChanged(j.Old.Key, j.New.Key) {
-		j.note(review.Deploy, "Stored rows are no longer read. Every key starts full: a one-time gain of up to %s.", gain)
+		noteHashing(j)
 		return
 	}
 	if differs(j.Old.Key, j.New.Key, bitsOf) {
@@ -183,11 +183,26 @@ func bitsOf(part spec.KeyPart) int64 {
 	return 128
 }
 
-// hashingChanged reports whether a part of the same Go type is hashed in one of the keys only. One type of several does not
-// count, because rows of the others are kept.
+// hashingChanged reports whether a part is hashed in one of the keys only, so that no row of the old key is one of the new
+// one. One type of several does not count, because rows of the others are kept.
 func hashingChanged(was, is []spec.KeyPart) bool {
-	return slices.Equal(compare.PartGoTypes(was), compare.PartGoTypes(is)) &&
+	return len(was) == len(is) &&
 		differs(was, is, func(part spec.KeyPart) bool { return part.Hashed() && len(part.Alternatives()) == 0 })
+}
+
+// noteHashing describes a key of which a part is hashed in one version only.
+func noteHashing(j *judgement) {
+	for i, was := range j.Old.Key {
+		switch is := j.New.Key[i]; {
+		case len(was.Alternatives()) > 0 || was.Hashed() == is.Hashed():
+		case is.Hashed():
+			j.note(review.Rule, "Only a hash of %s is stored. Rows of the old version still contain it as it is.", is.Name)
+		default:
+			j.note(review.Rule, "%s is stored as it is; before, only a hash of it was.", is.Name)
+		}
+	}
+	j.note(review.Deploy, "Stored rows are no longer read. Every key starts full: a one-time gain of up to %s.",
+		words.Count(j.New.Policy.Full(), spec.Unit(&j.New.Policy)))
 }
 
 // noteNewParts judges a key whose parts were added, dropped or moved. If parts were added, there are more counts.
