@@ -104,6 +104,8 @@ type streams struct {
 	// data is standard output for code and workflow commands, and json for JSON. Both are written as they are,
 	// whereas out escapes control characters.
 	data, json io.Writer
+	// progress is nil if err is no terminal.
+	progress *progress
 }
 
 // stream takes text for people. It escapes text that would control a terminal or a CI runner.

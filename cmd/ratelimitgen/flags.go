@@ -122,12 +122,7 @@ func (c *choice) color(s stream) bool {
 
 // showsColor reports whether w is a terminal with colors, of a user who has not turned them off (https://no-color.org).
 func showsColor(w io.Writer) bool {
-	file, ok := w.(*os.File)
-	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return os.Getenv("NO_COLOR") == "" && isTerminal(w)
 }
 
 // suggestion returns the word nearest to the one written, with a prefix, as ` (did you mean "word"?)`. It is empty

@@ -61,9 +61,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 		err:  stream{printable.NewWriter(stderr), showsColor(stderr)},
 		data: data,
 		json: jsonWriter{data},
+
+		progress: progressOn(stderr),
 	}
 	defer s.err.Flush()
 	name, err := dispatch(args, s)
+	s.progress.end()
 	s.out.Flush() // writes to data, whose Flush returns the error
 	if failed := data.Flush(); failed != nil {
 		err = fmt.Errorf("cannot write the output: %w", failed)

@@ -116,7 +116,7 @@ func (a *pageArgs) page(s streams) (*page.Page, error) {
 		}
 	}
 	if a.trace != "" {
-		if p.Recording, err = a.record(p); err != nil {
+		if p.Recording, err = a.record(s, p); err != nil {
 			return nil, err
 		}
 	}
@@ -124,7 +124,7 @@ func (a *pageArgs) page(s streams) (*page.Page, error) {
 }
 
 // record replays the trace.
-func (a *pageArgs) record(p *page.Page) (*page.Recording, error) {
+func (a *pageArgs) record(s streams, p *page.Page) (*page.Recording, error) {
 	open, err := a.opener()
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (a *pageArgs) record(p *page.Page) (*page.Recording, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		return trace.NewReader(text), text.Close, nil
+		return trace.NewReader(s.progress.of(text)), text.Close, nil
 	}, faults.add)
 }
 

@@ -167,7 +167,10 @@ func (a *simulateArgs) run(s streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	from, err := a.requests(c)
+	if a.format.chosen.name == "jsonl" {
+		s.progress = nil // the lines show it, and may be on the same terminal
+	}
+	from, err := a.requests(s, c)
 	if err != nil {
 		return err
 	}
@@ -177,7 +180,7 @@ func (a *simulateArgs) run(s streams, args []string) error {
 	context.AfterFunc(ctx, restore)
 	faults := &faults{trace: traceName(a.trace), limits: c.Names(), keepGoing: a.keepGoing}
 	// Skipped lines are listed even if the replay fails later.
-	err = a.format.write(s, simulation{ctx, from, c, a.against != "", faults.add}, render.Options{Color: a.color.color(s.out)})
+	err = a.format.write(s, simulation{ctx, from, c, a.against != "", faults.add, s.progress.end}, render.Options{Color: a.color.color(s.out)})
 	if unreadable := new(trace.MappingError); errors.As(err, &unreadable) {
 		err = checkFailed{traceName(a.trace) + ": " + printable.Line(unreadable.Reason)}
 	}
@@ -233,7 +236,7 @@ func (a *simulateArgs) read(s streams) (*sim.Comparison, error) {
 	return c, nil
 }
 
-func (a *simulateArgs) requests(c *sim.Comparison) (requests, error) {
+func (a *simulateArgs) requests(s streams, c *sim.Comparison) (requests, error) {
 	if a.traffic != "" {
 		return a.newTraffic(c)
 	}
@@ -247,7 +250,7 @@ func (a *simulateArgs) requests(c *sim.Comparison) (requests, error) {
 	if err := a.mapping.Check(c.Units()); err != nil {
 		return nil, usagef("-map: %v", err)
 	}
-	in := trace.NewReader(text)
+	in := trace.NewReader(s.progress.of(text))
 	in.Default, in.DefaultPlan, in.Only = a.limit, a.plan, a.limit
 	in.Map, in.Late = a.mapping, a.late
 	c.Prepare(in)

@@ -20,6 +20,8 @@ type simulation struct {
 	// against is whether the decisions are compared with the old ones.
 	against bool
 	onFault func(*trace.Fault) error
+	// replayed is called when the last request is decided.
+	replayed func()
 }
 
 // writeSimulation prints a report on the decisions or, with -against, on how they differ from the old ones.
@@ -50,6 +52,7 @@ func writeSimulation(w io.Writer, s simulation, o render.Options) error {
 
 // replay decides the requests. The error is interrupted if the context has ended.
 func (s *simulation) replay(decide func(*trace.Line) error) error {
+	defer s.replayed()
 	decided := int64(0)
 	err := s.requests.Replay(func(l *trace.Line) error {
 		if s.ctx.Err() != nil {
