@@ -31,6 +31,9 @@ type Store struct {
 	// KeepOverrides is how long the log keeps entries that have ended or were replaced; 0 means 365 days,
 	// and less than 0 for good. Sweep deletes those that are older.
 	KeepOverrides time.Duration
+	// Fail, if not nil, is asked before each call of the store, whose error is then that of Fail: for tests of what happens
+	// when a store fails. One that waits for the end of ctx is a store that hangs.
+	Fail func(ctx context.Context) error
 
 	mu   sync.Mutex
 	rows map[runtime.Row]runtime.State
@@ -43,10 +46,10 @@ type Store struct {
 	view *override.View
 }
 
-// Do implements [runtime.Store]. Its only errors are ctx.Err, and [runtime.ErrInvalidCall] for a Clock that shows an instant
-// before the year 1700 or after 2240.
+// Do implements [runtime.Store]. Its only errors are ctx.Err, that of Fail, and [runtime.ErrInvalidCall] for a Clock that
+// shows an instant before the year 1700 or after 2240.
 func (m *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
-	if err := ctx.Err(); err != nil {
+	if err := m.ready(ctx); err != nil {
 		return nil, err
 	}
 	refused := m.registered.Refuse(calls)
@@ -73,6 +76,14 @@ func (m *Store) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer,
 	return refused.Answers(b.Answers()), nil
 }
 
+// ready returns the error of a call that does not begin: that of its context, or of Fail.
+func (m *Store) ready(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || m.Fail == nil {
+		return err
+	}
+	return m.Fail(ctx)
+}
+
 // Len returns the number of stored rows.
 func (m *Store) Len() int {
 	m.mu.Lock()
@@ -86,7 +97,7 @@ func (m *Store) Len() int {
 // log of overrides; see KeepOverrides. The error is that of ctx, or [runtime.ErrInvalidPolicy]; then nothing is
 // deleted.
 func (m *Store) Sweep(ctx context.Context, policies ...*runtime.Policy) (int, error) {
-	if err := ctx.Err(); err != nil {
+	if err := m.ready(ctx); err != nil {
 		return 0, err
 	}
 	byName := map[string][]*runtime.Policy{}
@@ -166,7 +177,7 @@ func (m *Store) SweepEvery(ctx context.Context, interval time.Duration, report f
 
 // AppendOverride appends an entry to the log, and returns it with its id and time.
 func (m *Store) AppendOverride(ctx context.Context, e runtime.OverrideEntry) (runtime.OverrideEntry, error) {
-	if err := ctx.Err(); err != nil {
+	if err := m.ready(ctx); err != nil {
 		return runtime.OverrideEntry{}, err
 	}
 	if err := e.Validate(); err != nil {
@@ -189,7 +200,7 @@ func (m *Store) appendLocked(e runtime.OverrideEntry) runtime.OverrideEntry {
 
 // OverridesSince returns the entries after an id, in order, up to a page of them.
 func (m *Store) OverridesSince(ctx context.Context, id int64) ([]runtime.OverrideEntry, error) {
-	if err := ctx.Err(); err != nil {
+	if err := m.ready(ctx); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
@@ -200,7 +211,7 @@ func (m *Store) OverridesSince(ctx context.Context, id int64) ([]runtime.Overrid
 
 // OverrideHistory returns the entries of a key, or of a whole limit, in order.
 func (m *Store) OverrideHistory(ctx context.Context, limit, key string) (entries []runtime.OverrideEntry, err error) {
-	if err := ctx.Err(); err != nil {
+	if err := m.ready(ctx); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
@@ -227,7 +238,7 @@ func (m *Store) OverrideView() *override.View {
 // overrides, whose entries stay in the log. If one of the policies, which are those in use, has that name, the error is
 // [runtime.ErrInUse], and nothing is deleted.
 func (m *Store) Forget(ctx context.Context, name string, policies ...*runtime.Policy) (deleted int, err error) {
-	if err := ctx.Err(); err != nil {
+	if err := m.ready(ctx); err != nil {
 		return 0, err
 	}
 	if err := registry.CheckForget(name, policies); err != nil {
@@ -257,7 +268,7 @@ func (m *Store) Forget(ctx context.Context, name string, policies ...*runtime.Po
 
 // Erase implements [runtime.Eraser].
 func (m *Store) Erase(ctx context.Context, limit, key string, why runtime.OverrideEnd) (done runtime.Erased, err error) {
-	if err := ctx.Err(); err != nil {
+	if err := m.ready(ctx); err != nil {
 		return done, err
 	}
 	if err := override.CheckErase(limit, key); err != nil {
@@ -384,7 +395,7 @@ func (s memTxStore) begun(ctx context.Context) (*Tx, error) {
 	case !ok || t.store != s.store:
 		return nil, fmt.Errorf("%w of a %T: pass one that the Begin of this memstore.Store has returned", runtime.ErrNoTx, s.tx)
 	}
-	return t, ctx.Err()
+	return t, s.store.ready(ctx)
 }
 
 // OverridesSince implements [override.Reader].
@@ -539,7 +550,7 @@ func (noDatabase) Driver() driver.Driver                        { return nil }
 
 // Rows implements [runtime.RowLister]. It sorts all rows of the limit.
 func (m *Store) Rows(ctx context.Context, after runtime.Row, limit int) ([]runtime.StoredRow, int64, error) {
-	if err := ctx.Err(); err != nil {
+	if err := m.ready(ctx); err != nil {
 		return nil, 0, err
 	}
 	m.mu.Lock()

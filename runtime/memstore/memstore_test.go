@@ -310,3 +310,27 @@ func TestMemStoreForgetsALimit(t *testing.T) {
 	_, err = store.Forget(ended, "kept")
 	require.ErrorIs(t, err, context.Canceled)
 }
+
+// Every call of a store that fails has its error, also in a transaction, and changes nothing.
+func TestFail(t *testing.T) {
+	down := errors.New("down")
+	fails := true
+	store := &memstore.Store{Fail: func(context.Context) error {
+		if fails {
+			return down
+		}
+		return nil
+	}}
+	p := &runtime.Policy{Name: "limit", Kind: runtime.TokenBucket, Rate: 1, Capacity: 1, Period: time.Hour}
+	limits := limiter.New(store)
+	tx := store.Begin()
+	require.ErrorIs(t, limits.Limit(p, runtime.Key{}).Require(t.Context()), down)
+	require.ErrorIs(t, limits.WithTx(tx).Limit(p, runtime.Key{}).Require(t.Context()), down)
+	require.NoError(t, tx.Rollback())
+	_, err := store.Sweep(t.Context(), p)
+	require.ErrorIs(t, err, down)
+	_, _, err = store.Rows(t.Context(), runtime.Row{Name: p.Name, Shard: -1}, 10)
+	require.ErrorIs(t, err, down)
+	fails = false
+	require.NoError(t, limits.Limit(p, runtime.Key{}).Require(t.Context()))
+}
