@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -47,13 +48,14 @@ func WriteMarkdown(w io.Writer, r *review.Review, o Options) error {
 	if r.Remark != "" {
 		out += code(r.Remark) + "\n\n"
 	}
+	sql, whole := markdownSQL(r, o)
 	if len(r.Subjects) == 0 {
 		out += unchanged + "\n"
 	} else {
-		out += fmt.Sprintf("**%s**, compared with %s.\n", summaryOf(r), code(r.Old)) + markdownRisks(r) + markdownSQL(r, o) +
-			markdownTable(r, o)
+		out += fmt.Sprintf("**%s**, compared with %s.\n", summaryOf(r), code(shortCommit(r.Old))) + markdownRisks(r) + sql + markdownTable(r, o)
 	}
-	_, err := io.WriteString(w, out+markdownSections(r, o.LinkBase, mostMarkdown/max(1, o.Sharing)-utf8.RuneCountInString(out)))
+	room := mostMarkdown/max(1, o.Sharing) - utf8.RuneCountInString(out)
+	_, err := io.WriteString(w, out+markdownSections(r, o.LinkBase, room, whole))
 	return err
 }
 
@@ -111,15 +113,20 @@ func markdownRisks(r *review.Review) string {
 	return out.String()
 }
 
-// markdownSQL lists the statements that keep stored counts and overrides, in the order of a deploy.
-func markdownSQL(r *review.Review, o Options) string {
+// markdownSQL lists the statements that keep stored counts and overrides, in the order of a deploy, and reports whether
+// there was room for all.
+func markdownSQL(r *review.Review, o Options) (text string, whole bool) {
 	most := 12_000 / max(1, o.Sharing)
 	all := r.SQL()
 	if len(all) == 0 {
-		return ""
+		return "", true
 	}
 	var out strings.Builder
-	out.WriteString("\n**SQL to run with the deploy**, in this order:\n\n```sql\n")
+	order := ""
+	if len(all) > 1 {
+		order = ", in this order"
+	}
+	out.WriteString("\n**SQL to run with the deploy**" + order + ":\n\n```sql\n")
 	cut := 0
 	for _, q := range all {
 		text := fmt.Sprintf("-- %s: %s.\n%s\n", NameOf(q.Subject), q.Why, q.Text)
@@ -134,11 +141,11 @@ func markdownSQL(r *review.Review, o Options) string {
 		fmt.Fprintf(&out, "\nStatements left out: %s. `ratelimitgen sql -from OLD -dialect NAME` prints all for one database.\n",
 			words.Number(int64(cut)))
 	}
-	return out.String()
+	return out.String(), cut == 0
 }
 
-// markdownSections returns the sections that fit into a number of characters.
-func markdownSections(r *review.Review, linkBase string, room int) string {
+// markdownSections returns the sections that fit into a number of characters. They do not repeat the SQL if it is above.
+func markdownSections(r *review.Review, linkBase string, room int, sqlAbove bool) string {
 	subjects := slices.DeleteFunc(r.BySeverity(),
 		func(s *review.Subject) bool { return len(s.ShownNumbers())+len(s.Notes)+len(s.SQL) == 0 })
 	// Headings come first: a section without its folded part is better than no section.
@@ -154,7 +161,7 @@ func markdownSections(r *review.Review, linkBase string, room int) string {
 	leftOut := 0
 	for i, head := range heads {
 		out.WriteString(head)
-		details := markdownDetails(subjects[i])
+		details := markdownDetails(subjects[i], i < mostPictures, sqlAbove)
 		size := utf8.RuneCountInString(details)
 		// After the first one that does not fit, even shorter ones are left out: they are less severe.
 		if leftOut > 0 || size > room {
@@ -187,19 +194,40 @@ func markdownHead(s *review.Subject, linkBase string, draw bool) string {
 		return out
 	}
 	holder := printable.Prose(words.Holder(s.Per))
-	if picture := pictureOf(s); picture != "" && draw && !s.Added() {
-		return out + "For " + holder + ", at most, before (-) and now (+):\n" + picture + after("", lockedOut(s)+"\n")
+	if draw && isDrawn(s) {
+		return out + "For " + holder + ", at most, before (-) and now (+):\n" + pictureOf(s) + withLeads(s, lockedOut(s))
 	}
 	var numbers []string
 	for _, n := range s.ShownNumbers() {
 		numbers = append(numbers, n.Label()+" "+valueOf(s, n))
 	}
+	line := ""
 	if len(numbers) > 0 {
-		out += strings.TrimSpace("For "+holder+": "+strings.Join(numbers[:min(mostNumbers, len(numbers))], "; ")+". "+
-			lockedOut(s)) + "\n"
+		line = "For " + holder + ": " + strings.Join(numbers[:min(mostNumbers, len(numbers))], "; ") + ". " + lockedOut(s)
 	}
-	return out
+	return out + withLeads(s, line)
 }
+
+// isDrawn reports whether the main numbers of a subject are drawn.
+func isDrawn(s *review.Subject) bool { return !s.Added() && len(pictured(s)) > 0 }
+
+// withLeads returns a line with the notes that are not folded after its text; "" for an empty one.
+func withLeads(s *review.Subject, text string) string {
+	for _, n := range s.Notes {
+		if n.Lead {
+			text = strings.TrimSpace(text) + " " + printable.Prose(n.Text)
+		}
+	}
+	if text = strings.TrimSpace(text); text == "" {
+		return ""
+	}
+	return text + "\n"
+}
+
+var longCommit = regexp.MustCompile(`^([0-9a-f]{12})[0-9a-f]{28}:`)
+
+// shortCommit shortens the hash in the name of a file in a commit.
+func shortCommit(name string) string { return longCommit.ReplaceAllString(name, "$1:") }
 
 // linked returns the name of the subject, as a link to its line in the new file if there is an address for it.
 func linked(s *review.Subject, linkBase string) string {
@@ -209,24 +237,36 @@ func linked(s *review.Subject, linkBase string) string {
 	return fmt.Sprintf("[%s](%s#L%d)", code(NameOf(s)), linkBase, s.New.Line)
 }
 
-// markdownDetails returns the folded part of a section.
-func markdownDetails(s *review.Subject) string {
+// markdownDetails returns the folded part of a section, which does not repeat what its head has.
+func markdownDetails(s *review.Subject, draw, sqlAbove bool) string {
 	var out strings.Builder
+	numbers, drawn := s.ShownNumbers(), []review.Number(nil)
+	if draw && isDrawn(s) {
+		drawn = pictured(s)
+		numbers = slices.DeleteFunc(numbers, func(n review.Number) bool {
+			return slices.ContainsFunc(drawn, func(d review.Number) bool { return d.Label() == n.Label() }) ||
+				n.Name == review.NextToken && lockedOut(s) != ""
+		})
+	}
+	folded := slices.DeleteFunc(slices.Clone(s.Notes), func(n review.Note) bool { return n.Lead })
+	sql := slices.DeleteFunc(slices.Clone(s.SQL), func(q review.Statement) bool { return sqlAbove && q.Keeps != "" })
+	if len(numbers)+len(folded)+len(sql) == 0 {
+		return ""
+	}
 	out.WriteString("\n<details><summary>Details</summary>\n\n")
-	numbers := s.ShownNumbers()
 	for i, n := range numbers {
 		if i == 0 {
 			out.WriteString("| | before | after | |\n|---|---|---|---|\n")
 		}
 		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", n.Label(), numberCell(n, n.Old), numberCell(n, n.New), n.Ratio())
 	}
-	if len(numbers) > 0 && len(s.Notes)+len(s.SQL) > 0 {
+	if len(numbers) > 0 && len(folded)+len(sql) > 0 {
 		out.WriteString("\n")
 	}
-	for _, n := range s.Notes {
+	for _, n := range folded {
 		fmt.Fprintf(&out, "- **%s**: %s\n", n.About, printable.Prose(n.Text))
 	}
-	for _, q := range s.SQL {
+	for _, q := range sql {
 		fmt.Fprintf(&out, "- **sql**, %s: %s\n", printable.Prose(q.Why), code(q.Text))
 	}
 	out.WriteString("\n</details>\n")
@@ -236,7 +276,10 @@ func markdownDetails(s *review.Subject) string {
 // valueCell returns a value from a file as code, and words for a default as they are.
 func valueCell(c diff.Change, side diff.Side) string {
 	text := shortValue(c, side)
-	if side.Value == "" {
+	switch {
+	case text == "" && c.Field == "":
+		return "none"
+	case side.Value == "":
 		return text
 	}
 	return code(text)

@@ -25,7 +25,21 @@ const barLength = 32
 // Bars of block characters were chosen over a chart of Mermaid, whose lines have no numbers and almost no color for the old
 // side, and which e-mails do not show.
 func pictureOf(s *review.Subject) string {
-	var shown []review.Number
+	shown := pictured(s)
+	if len(shown) == 0 {
+		return ""
+	}
+	var rows [][]string
+	for _, n := range shown {
+		old, new := barsOf(n)
+		rows = append(rows, []string{"- " + n.Label(), old + " " + n.Format(n.Old)},
+			[]string{"+", new + " " + n.Format(n.New) + after("  ", n.Ratio())})
+	}
+	return "```diff\n" + cells.Table(rows, "ll", "") + "```\n"
+}
+
+// pictured returns the numbers in the picture of a subject.
+func pictured(s *review.Subject) (shown []review.Number) {
 	for i, n := range s.Numbers {
 		switch {
 		case s.Repeats(i) || n.Unit != review.Tokens || n.Name == review.LargestReservation || n.Old == nil || n.New == nil:
@@ -37,15 +51,9 @@ func pictureOf(s *review.Subject) string {
 		shown = append(shown, n)
 	}
 	if !slices.ContainsFunc(shown, func(n review.Number) bool { return !review.Equal(n.Old, n.New) }) {
-		return ""
+		return nil
 	}
-	var rows [][]string
-	for _, n := range shown[:min(len(shown), mostIntervals)] {
-		old, new := barsOf(n)
-		rows = append(rows, []string{"- " + n.Label(), old + " " + n.Format(n.Old)},
-			[]string{"+", new + " " + n.Format(n.New) + after("  ", n.Ratio())})
-	}
-	return "```diff\n" + cells.Table(rows, "ll", "") + "```\n"
+	return shown[:min(len(shown), mostIntervals)]
 }
 
 // planChanges reports whether one of the bounds of tokens of a plan has changed.
@@ -110,7 +118,7 @@ func lockedOut(s *review.Subject) string {
 
 // summaryOf counts the subjects by whether they let more or less through: "4 changes: 2 looser, 1 tighter, 1 other".
 func summaryOf(r *review.Review) string {
-	names := []string{"looser", "tighter", "looser and tighter", "new", "removed", "other"}
+	names := []string{"looser", "tighter", mixed, "new", "removed", "other"}
 	counts := map[string]int64{}
 	for i := range r.Subjects {
 		counts[directionOf(&r.Subjects[i])]++
@@ -122,10 +130,13 @@ func summaryOf(r *review.Review) string {
 		}
 	}
 	if len(r.Subjects) == 1 {
-		return "1 change: " + directionOf(&r.Subjects[0])
+		return "1 change: " + strings.Replace(directionOf(&r.Subjects[0]), mixed, "looser and tighter", 1)
 	}
 	return fmt.Sprintf("%s changes: %s", words.Number(int64(len(r.Subjects))), strings.Join(list, ", "))
 }
+
+// mixed is for a subject that is looser in some respect and tighter in another.
+const mixed = "mixed"
 
 // directionOf is the name under which summary counts a subject.
 func directionOf(s *review.Subject) string {
@@ -137,7 +148,7 @@ func directionOf(s *review.Subject) string {
 	case s.Removed():
 		return "removed"
 	case has(review.Loosened) && has(review.Tightened):
-		return "looser and tighter"
+		return mixed
 	case has(review.Loosened):
 		return "looser"
 	case has(review.Tightened):

@@ -86,7 +86,7 @@ func riskInWords(s *review.Subject, k review.Risk) string {
 			text = "the limit is gone, and nothing limits its requests"
 		}
 	case review.CountsLost:
-		text = "every key starts full"
+		text = "every key starts full: what was used is forgotten"
 	}
 	if k.Plan != "" {
 		text = "plan " + k.Plan + ": " + text

@@ -19,6 +19,8 @@ type Number struct {
 	Name string
 	// Unit is [Tokens] or [Nanoseconds].
 	Unit string
+	// Interval is the length of the interval in which the tokens are the most; 0 for other numbers.
+	Interval time.Duration
 	// Old and New are the values; nil if the number does not apply. [math.MaxInt64] means that there is no bound.
 	Old, New *int64
 }
@@ -27,6 +29,7 @@ type Number struct {
 type Measure struct {
 	// Name and Unit are those of the [Number].
 	Name, Unit string
+	interval   time.Duration
 	value      func(*runtime.Policy) int64
 	// least is 1 for a number that a policy without numbers does not have.
 	least int64
@@ -38,7 +41,7 @@ func Within(t time.Duration) Measure {
 	if t > 0 {
 		name = "in any " + words.Period(t)
 	}
-	return Measure{Name: name, Unit: Tokens, value: func(p *runtime.Policy) int64 { return bounds.Within(p, t) }}
+	return Measure{Name: name, Unit: Tokens, interval: t, value: func(p *runtime.Policy) int64 { return bounds.Within(p, t) }}
 }
 
 // WithinUnreserved is [Within] for callers who do not reserve.
@@ -52,14 +55,14 @@ func WithinUnreserved(t time.Duration) Measure {
 // Measures returns the other measures, in the order in which pages have them.
 func Measures() []Measure {
 	length := func(name string, value func(*runtime.Policy) time.Duration) Measure {
-		return Measure{name, Nanoseconds, func(p *runtime.Policy) int64 { return int64(value(p)) }, 1}
+		return Measure{Name: name, Unit: Nanoseconds, value: func(p *runtime.Policy) int64 { return int64(value(p)) }, least: 1}
 	}
 	return []Measure{
 		length(NextToken, bounds.NextAfter),
 		length("next token after reserving all", bounds.NextAfterReserving),
 		length(FullAfter, bounds.FullAfter),
 		length(Hold, func(p *runtime.Policy) time.Duration { return p.Hold }),
-		{LargestReservation, Tokens, largestReservation, 1},
+		{Name: LargestReservation, Unit: Tokens, value: largestReservation, least: 1},
 		length(LongestDelay, bounds.LongestDelay),
 	}
 }
@@ -82,7 +85,7 @@ func (m Measure) Of(old, new *runtime.Policy) Number {
 		}
 		return nil
 	}
-	return Number{Name: m.Name, Unit: m.Unit, Old: of(old), New: of(new)}
+	return Number{Name: m.Name, Unit: m.Unit, Interval: m.interval, Old: of(old), New: of(new)}
 }
 
 // The units of numbers.

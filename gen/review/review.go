@@ -147,6 +147,8 @@ type Note struct {
 	// About is what the effect is on: [Deploy], [Calls], [Rule] or [RemovedRule].
 	About string `json:"about"`
 	Text  string `json:"text"`
+	// Lead marks what nobody should miss: it is not folded away.
+	Lead bool `json:"-"`
 }
 
 // The values of [Note.About].
@@ -336,7 +338,7 @@ func (s *Subject) Added() bool { return s.Limit+s.Group != "" && s.Old == (diag.
 func (s *Subject) Removed() bool { return s.Limit+s.Group != "" && s.New == (diag.Pos{}) }
 
 // ShownNumbers returns the numbers to print: those that changed, and beside them how long whoever hits the limit is denied.
-// An interval with the same values as the one before it is left out, and so is everything about a removed limit.
+// What [Subject.Repeats] says is left out, and so is everything about a removed limit.
 func (s *Subject) ShownNumbers() (list []Number) {
 	if s.Removed() {
 		return nil
@@ -351,8 +353,15 @@ func (s *Subject) ShownNumbers() (list []Number) {
 	return list
 }
 
-// Repeats reports whether the number at an index has the same values as the one before it, such as two intervals.
+// Repeats reports whether the number at an index has the same values as a longer interval after it, or as another number
+// before it.
 func (s *Subject) Repeats(i int) bool {
-	return i > 0 && s.Numbers[i].Plan == s.Numbers[i-1].Plan && Equal(s.Numbers[i].Old, s.Numbers[i-1].Old) &&
-		Equal(s.Numbers[i].New, s.Numbers[i-1].New)
+	same := func(j int) bool {
+		return 0 <= j && j < len(s.Numbers) && s.Numbers[i].Plan == s.Numbers[j].Plan &&
+			Equal(s.Numbers[i].Old, s.Numbers[j].Old) && Equal(s.Numbers[i].New, s.Numbers[j].New)
+	}
+	if s.Numbers[i].Interval > 0 {
+		return same(i+1) && s.Numbers[i+1].Interval > s.Numbers[i].Interval
+	}
+	return same(i - 1)
 }

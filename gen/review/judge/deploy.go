@@ -58,6 +58,7 @@ func deployNotes(p compare.Pair, changes []diff.Change) (notes []review.Note) {
 		note("Used tokens stay used: a key has the capacity that a call gives, less the tokens that it lacks.")
 	case old.Kind == new.Kind && old.Precise == new.Precise && new.Full() > 0:
 		note(newCapacityInWords(old, new))
+		notes[len(notes)-1].Lead = new.Full() < old.Full()
 	}
 	return notes
 }

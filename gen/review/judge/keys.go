@@ -50,7 +50,7 @@ func judgeKey(j *judgement) {
 			j.note(review.Deploy, "If the program hashes keys with a secret, call the store's Adopt with the policies of Catalog().HashKeys(secret) in place of the SQL below that registers the key.")
 		}
 		j.keep(review.BeforeNew, database{}, "once, "+string(review.BeforeNew)+
-			", to register the new key, without which it is refused",
+			", to register the types of the new key, without which the new version refuses every request",
 			"UPDATE rate_limit_registry SET key_types = '(%s)' WHERE name = '%s';", strings.Join(compare.PartTypes(is), ", "), j.New.Policy.Name)
 	}
 	judgeKeyCounts(j)

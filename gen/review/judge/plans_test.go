@@ -104,7 +104,8 @@ func requirePart(t *testing.T, whole, part *review.Subject, plan string) {
 		}
 	}
 	for _, n := range part.Notes {
-		with := review.Note{About: n.About, Text: plan + ": " + n.Text}
+		with := n
+		with.Text = plan + ": " + n.Text
 		require.True(t, slices.Contains(whole.Notes, n) || slices.Contains(whole.Notes, with), "%s: %+v\nis not in %+v", plan, n, whole.Notes)
 	}
 }
