@@ -360,8 +360,17 @@ func (s *Subject) Repeats(i int) bool {
 		return 0 <= j && j < len(s.Numbers) && s.Numbers[i].Plan == s.Numbers[j].Plan &&
 			Equal(s.Numbers[i].Old, s.Numbers[j].Old) && Equal(s.Numbers[i].New, s.Numbers[j].New)
 	}
-	if s.Numbers[i].Interval > 0 {
-		return same(i+1) && s.Numbers[i+1].Interval > s.Numbers[i].Interval
+	if s.Numbers[i].Interval == 0 {
+		return same(i - 1)
 	}
-	return same(i - 1)
+	if same(i+1) && s.Numbers[i+1].Interval > s.Numbers[i].Interval {
+		return true
+	}
+	// What has no bound at once has none in any time, and 0 is 0.
+	once := i
+	for once > 0 && s.Numbers[once].Interval > 0 {
+		once--
+	}
+	endless := func(value *int64) bool { return value == nil || *value == 0 || IsUnbounded(*value) }
+	return same(once) && endless(s.Numbers[i].Old) && endless(s.Numbers[i].New)
 }
