@@ -66,9 +66,9 @@ func (p *Page) limits() (list []limit) {
 type limitView struct {
 	ID, Name, Rule, Doc, Per string
 	Open                     bool
-	// Classes are those of the change, and Lines its description.
+	// Classes are those of the change, and Changes its description.
 	Classes []string
-	Lines   []string
+	Changes *render.Parts
 	// Words are the sentences about all plans, and Plans has one element for a limit without plans.
 	Words []string
 	Plans []planView
@@ -110,7 +110,7 @@ func (p *Page) limitView(l *limit, few bool) limitView {
 		v.Open = few && l.subject != nil
 	}
 	if s := l.subject; s != nil {
-		v.Classes, v.Lines = review.ClassNames(s.Classes()), render.LinesOf(s)
+		v.Classes, v.Changes = review.ClassNames(s.Classes()), render.PartsOf(s)
 	}
 	if v.Words = d.Lines(); len(d.Plans) > 0 {
 		v.Words = d.Sentences

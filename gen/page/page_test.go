@@ -11,6 +11,7 @@ import (
 	"html"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -186,7 +187,10 @@ func TestPageAgainstAnotherVersion(t *testing.T) {
 	}
 	assert.False(t, open["limit-smsCode"])
 	requireText(t, page, "480 → 20")
-	requireText(t, page, "capacity 480 → 20 [capacity-changed] tightened")
+	requireText(t, page, "<tr><td>capacity</td><td>480</td><td>20</td><td>[capacity-changed] tightened</td></tr>")
+	// What is worst comes first, with its risk.
+	changes, _, _ := strings.Cut(page, "</section>")
+	require.Regexp(t, `(?s)<a href="#limit-gone">gone</a>.*the limit is gone, and nothing limits its requests.*<a href="#limit-sendMessage">`, changes)
 	requireText(t, page, "compared with <code>main:limits.yaml</code>")
 	assert.GreaterOrEqual(t, strings.Count(page, `class="line old"`), 6)
 	same := written(t, &Page{File: p.File, Old: p.File})
@@ -209,13 +213,21 @@ func TestPageHasTheChangesOfGroupsAndOfTheFile(t *testing.T) {
 	r := p.review()
 	page := written(t, &p)
 	requireSound(t, page)
-	of := map[string][]string{}
+	of := map[string]bool{}
 	for i := range r.Subjects {
 		s := &r.Subjects[i]
-		of[s.Limit+s.Group] = render.LinesOf(s)
-		require.NotEmpty(t, render.LinesOf(s))
-		for _, line := range render.LinesOf(s) {
-			requireText(t, html.UnescapeString(page), line)
+		of[s.Limit+s.Group] = true
+		parts := render.PartsOf(s)
+		texts := slices.Concat(append(slices.Concat(parts.Changes, parts.Numbers), parts.Risks)...)
+		for _, n := range parts.Notes {
+			texts = append(texts, n.Text)
+		}
+		for _, q := range parts.SQL {
+			texts = append(texts, q.Why, q.Text)
+		}
+		require.NotEmpty(t, texts)
+		for _, text := range texts {
+			requireText(t, html.UnescapeString(page), text)
 		}
 	}
 	require.Contains(t, of, "")
@@ -277,8 +289,8 @@ func TestPageOfThousandLimits(t *testing.T) {
 	}
 	require.Len(t, fragments, 2*len(file.Limits), "the drawings and the playground of each")
 	small := written(t, &Page{File: parse(t, "limits.yaml", "version: 1\nlimits:\n  limitNumber999: {kind: token bucket, maxReserved: 200, rate: 100, period: 1s, key: {user: string}}\n")})
-	limit := root.all("details")[999]
-	require.Equal(t, "limit-limitNumber999", limit.attr["id"])
+	of := root.all("details")
+	limit := of[slices.IndexFunc(of, func(e *element) bool { return e.attr["id"] == "limit-limitNumber999" })]
 	for _, div := range limit.all("div") {
 		if number, ok := div.attr["data-packed"]; ok {
 			requireText(t, small, fragments[number])

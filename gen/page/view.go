@@ -68,10 +68,11 @@ type legendEntry struct {
 	Name string
 }
 
-// changeView is an entry in the list of changes. It has the lines without a section of their own.
+// changeView is an entry in the list of changes, with its risks. It has the parts without a section of their own.
 type changeView struct {
 	Link, Name, Classes string
-	Lines               []string
+	Risks               []string
+	Parts               *render.Parts
 }
 
 // groupView is a group of limits.
@@ -80,8 +81,8 @@ type groupView struct {
 	Lines         []string
 	Members       []string
 	Tally         string
-	// Changes has the description of its changes.
-	Changes []string
+	// Changes has the description of its changes, or is nil.
+	Changes *render.Parts
 }
 
 func (p *Page) view() *pageView {
@@ -180,16 +181,15 @@ func (p *Page) legend() (list []legendEntry) {
 }
 
 func changes(r *review.Review) (list []changeView) {
-	for i := range r.Subjects {
-		s := &r.Subjects[i]
-		c := changeView{Name: render.NameOf(s), Classes: review.ClassList(s.Classes())}
+	for _, s := range r.BySeverity() {
+		c := changeView{Name: render.NameOf(s), Classes: review.ClassList(s.Classes()), Risks: render.PartsOf(s).Risks}
 		switch {
 		case s.Group != "" && s.New != (diag.Pos{}):
 			c.Link = groupID(s.Group)
 		case s.Limit != "":
 			c.Link = limitID(s.Limit)
 		default:
-			c.Lines = render.LinesOf(s)
+			c.Risks, c.Parts = nil, render.PartsOf(s)
 		}
 		list = append(list, c)
 	}
@@ -207,7 +207,7 @@ func (p *Page) groupView(g *spec.Group) groupView {
 	if p.Old != nil {
 		subjects := p.review().Subjects
 		if i := slices.IndexFunc(subjects, func(s review.Subject) bool { return s.Group == g.Name && s.New != (diag.Pos{}) }); i >= 0 {
-			v.Changes = render.LinesOf(&subjects[i])
+			v.Changes = render.PartsOf(&subjects[i])
 		}
 	}
 	return v
