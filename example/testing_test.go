@@ -21,6 +21,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
 // The code of runtime/TESTING.md is in this file, where it is compiled and run.
@@ -69,8 +70,8 @@ func status(h http.Handler) (code int, retryAfter string) {
 }
 
 func TestMessagesAreLimited(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	handler := post(limits.New(&memstore.Store{Clock: func() time.Time { return now }}))
+	clock := storetest.NewClock()
+	handler := post(limits.New(&memstore.Store{Clock: clock.Now}))
 	for range 20 {
 		code, _ := status(handler)
 		require.Equal(t, http.StatusOK, code)
@@ -79,7 +80,7 @@ func TestMessagesAreLimited(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, code)
 	require.Equal(t, "6", retryAfter)
 
-	now = now.Add(6 * time.Second)
+	clock.Add(6 * time.Second)
 	code, _ = status(handler)
 	require.Equal(t, http.StatusOK, code)
 }
