@@ -21,6 +21,7 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 	"github.com/ratelimitgen/ratelimitgen/runtime/limiter"
 	"github.com/ratelimitgen/ratelimitgen/runtime/memstore"
+	"github.com/ratelimitgen/ratelimitgen/runtime/storetest"
 )
 
 // The code of runtime/TESTING.md is in this file, where it is compiled and run.
@@ -69,8 +70,8 @@ func status(h http.Handler) (code int, retryAfter string) {
 }
 
 func TestMessagesAreLimited(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	handler := post(limits.New(&memstore.Store{Clock: func() time.Time { return now }}))
+	clock := storetest.NewClock()
+	handler := post(limits.New(&memstore.Store{Clock: clock.Now}))
 	for range 20 {
 		code, _ := status(handler)
 		require.Equal(t, http.StatusOK, code)
@@ -79,7 +80,7 @@ func TestMessagesAreLimited(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, code)
 	require.Equal(t, "6", retryAfter)
 
-	now = now.Add(6 * time.Second)
+	clock.Add(6 * time.Second)
 	code, _ = status(handler)
 	require.Equal(t, http.StatusOK, code)
 }
@@ -111,30 +112,17 @@ func TestRolledBackOrdersTakeNothing(t *testing.T) {
 	require.EqualValues(t, 20, left.Remaining)
 }
 
-// down is a store that fails.
-type down struct{}
-
-func (down) Do(context.Context, []runtime.Call) ([]runtime.Answer, error) {
-	return nil, errors.New("the database is down")
-}
-
 func TestMessagesFailWithTheStore(t *testing.T) {
-	code, _ := status(post(limits.New(down{})))
+	down := &memstore.Store{Fail: func(context.Context) error { return errors.New("the database is down") }}
+	code, _ := status(post(limits.New(down)))
 	require.Equal(t, http.StatusServiceUnavailable, code, "the limit has onError: closed")
-}
-
-// hung is a store that does not answer.
-type hung struct{}
-
-func (hung) Do(ctx context.Context, _ []runtime.Call) ([]runtime.Answer, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
 }
 
 func TestSearchesPassWithoutTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		d, err := limits.New(hung{}).Search(netip.MustParseAddr("192.0.2.1")).Allow(t.Context())
+		hung := &memstore.Store{Fail: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+		d, err := limits.New(hung).Search(netip.MustParseAddr("192.0.2.1")).Allow(t.Context())
 		require.NoError(t, err)
 		require.True(t, d.Allowed)
 		require.Error(t, d.FailedOpen, "the limit has onError: open")

@@ -15,7 +15,7 @@ import (
 
 var capacityField = limitField{
 	name: "capacity", requiredBy: kindNeeds("capacity"), synonyms: []string{"burst", "max", "slots", "concurrency", "maxconcurrent", "parallel", "concurrent"},
-	about:     "The most tokens that can accumulate, and so the largest count of one call. With 0, tokens can only be reserved. Not for a sliding window. For a limit in flight, the slots that can be held at once.",
+	about:     "The most tokens that can accumulate, and so the largest n of one call. With 0, tokens can only be reserved. Not for a sliding window. For a limit in flight, the slots that can be held at once.",
 	accepts:   fmt.Sprintf("a whole number of tokens, 0 to %s, or of slots, 1 to %s; or a map with one for each plan; or `{at most: 20_000}`, if callers give it", words.Number(runtime.MaxTokens), words.Number(runtime.MaxSlots)),
 	absent:    "`rate`; required for `in flight`",
 	example:   "20",

@@ -13,8 +13,8 @@ import (
 
 var countField = limitField{
 	name: "count", synonyms: []string{"counted", "metered", "meter", "track", "usage"},
-	about: "Whether requests are counted whose rate is `unlimited`, such as for bills: `Peek` returns the tokens `Used` in the window, and its end.",
-	more: "Without it, they are all allowed without reaching the store. A window counts up to 1,000,000,000,000,000, and is gone when it ends: read it before `Balance.ResetAt`, or give a long period, such as `5 years`, " +
+	about: "Counts the requests of an `unlimited` limit, such as for a bill: `Peek` returns the tokens `Used` in the window, and its end.",
+	more: "Without it, such requests never reach the store. A window is gone when it ends: read it before `Balance.ResetAt`, or give a long period, such as `5 years`, " +
 		"and bill the use between two readings.",
 	accepts:    "`true` or `false`; `true` only for a fixed window with the rate `unlimited`, of the limit, a plan or an exception",
 	absent:     "`false`",

@@ -14,7 +14,7 @@ import (
 var defaultsField = fileField{
 	name: "defaults", synonyms: []string{"default", "common", "global", "globals"},
 	about:   "Values for the limits that do not give their own.",
-	more:    "A default applies where it suits: `zone` to periods in calendar units, `denyCache` to limits whose capacity is not 0, and neither this nor `jitter` to limits whose rate is `unlimited`.",
+	more:    "A default is for the limits that can have it: `zone` for a `period` in calendar units, `denyCache` not with capacity 0, `denyCache` and `jitter` not with the rate `unlimited`.",
 	accepts: "a map with any of " + words.List(words.Of(names(defaultFields), func(name string) string { return "`" + name + "`" }), "and"),
 	absent:  "each limit has its own values",
 	example: "{timeout: 250ms, onError: open}",

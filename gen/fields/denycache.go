@@ -12,7 +12,7 @@ import (
 
 var denyCacheField = lengthOf(func(p *runtime.Policy) *time.Duration { return &p.DenyCache }, limitField{
 	name: "denyCache", synonyms: []string{"cache", "ephemeralcache", "denylist", "inmemoryblockduration"},
-	about:     "The longest time that a process repeats a denial from its memory. Tokens that another process gives back may be available only that much later.",
+	about:     "The longest time that a process repeats a denial from its memory. It may overlook for as long that another process gave tokens back.",
 	absent:    "that of `defaults`, or denials are not cached",
 	example:   "1s",
 	suits:     func(l *draft) bool { return l.hasCapacity() && l.limits() },

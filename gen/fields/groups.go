@@ -34,10 +34,10 @@ var groupFields = []field[groupDraft, spec.Group]{
 	{
 		name: "takes", required: true, synonyms: []string{"limits", "take", "all"},
 		about: "The limits that the group takes from. A map gives each part of a limit's key a parameter, and `n` the number of tokens; a list of such maps takes from several keys of one limit.",
-		more: "Parameters of one name and type are one parameter of the group's method, in the order of their first use; those for `n` follow the context. " +
+		more: "Parameters of one name and type are one parameter of the group's method. Those for `n` follow the context, and one plan comes last. " +
 			"In a list of limits, each part of a key has a parameter of its own name, and `n` is 1. " +
-			"With several keys of a limit, as in `transfers: [{user: sender}, {user: receiver}]`, the decisions have the fields `TransfersSender` and `TransfersReceiver`, and if both are one key, their counts add up; numbers that callers give are the same for both. " +
-			"A plan is one last parameter for all limits that depend on it. For limits with `prices`, one usage follows the context, and `n` is not allowed.",
+			"Several keys of a limit, as in `transfers: [{user: sender}, {user: receiver}]`, have the decisions `TransfersSender` and `TransfersReceiver`. If both are one key, their tokens add up. Both have the same numbers from the caller. " +
+			"With `prices`, one usage follows the context, and `n` is not allowed.",
 		accepts: "a list of limits, or a map from limits to `{part: parameter, n: a number or a parameter}`, or to a list of them",
 		example: "{sendMessage: {n: messages}}",
 		schema:  membersSchema,

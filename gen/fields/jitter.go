@@ -13,7 +13,7 @@ import (
 var jitterField = lengthOf(func(p *runtime.Policy) *time.Duration { return &p.Jitter }, limitField{
 	name: "jitter", synonyms: []string{"spread", "randomization"},
 	about:     "The most by which clients are told to retry later than their tokens are due, so that they do not all come back at once. `Wait` and the delays of reservations use it too.",
-	more:      "It spreads the keys of a limit: all callers of one key get the same for the same due time.",
+	more:      "It spreads the keys of a limit: callers of one key that wait for the same token get the same delay.",
 	absent:    "that of `defaults`, or none",
 	example:   "10s",
 	suits:     (*draft).limits,

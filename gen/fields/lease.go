@@ -14,7 +14,7 @@ import (
 var leaseField = limitField{
 	name: "lease", synonyms: []string{"block", "prefetch", "batch"},
 	about:   "A block of tokens that a process takes at once, and spends from its memory. Not for windows that start at `first use`.",
-	more:    "A lease grants no additional tokens, but those of a token bucket may be used later than they were taken, by up to `for`. A block of a window ends with the window. Reservations, requests over several limits and transactions do not use blocks.",
+	more:    "A lease grants no additional tokens, but those of a token bucket may be used later than they were taken, by up to `for`. A block of a window ends with the window. While a process has a block, `Remaining` is the rest of it. Reservations, requests over several limits and transactions do not use blocks. A process has blocks for at most 65,536 keys, in about 32 MB.",
 	accepts: "a map with `tokens` and `for`",
 	absent:  "every request reaches the store",
 	example: "{tokens: 10, for: 200ms}",

@@ -15,8 +15,8 @@ import (
 var maxReservedField = limitField{
 	name:    "maxReserved",
 	about:   "How many tokens may be reserved before they are granted. Not for a sliding window or a limit in flight.",
-	accepts: fmt.Sprintf("a whole number of tokens, 0 to %s, or `%s`; or a map with one for each plan; or `{at most: 100}`, if callers give it", words.Number(mostReserved), unbounded),
-	absent:  "0: the limit has no method `Reserve`",
+	accepts: fmt.Sprintf("a whole number of tokens, 0 to %s, or `%s`; or a map with one for each plan, 0 for all or for none; or `{at most: 100}`, if callers give it", words.Number(mostReserved), unbounded),
+	absent:  "0: the limit has no method `Reserve`, except with `prices`",
 	example: "100",
 	schema:  orByPlan(wordSchema(0, mostReserved, unbounded, object{"label": "0", "body": 0}), false),
 	read:    byPlan((*parser).readMaxReserved, (*draft).reservedNumbers),

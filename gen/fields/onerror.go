@@ -10,7 +10,7 @@ import (
 var onErrorField = wordOf(ids.BadOnError, runtime.OnErrors(), onErrorSynonyms, func(p *runtime.Policy) *runtime.OnError { return &p.OnError }, limitField{
 	name: "onError", synonyms: []string{"fail", "failure", "fallback"},
 	about:     "The decision if the store fails: `closed` allows no request, and the call returns the error; `open` allows every request without counting it; `local` decides by the same rule from the memory of the process.",
-	more:      "With `local`, a key begins with what the store has last reported to the process, and is full if it has not: n processes together may allow n times the limit, which the store does not count. `Decision.FailedOpen` and `Decision.FailedLocal` report the failure, which `Require` and `Wait` cannot: call the store's `Ready` at startup to find a broken store.",
+	more:      "With `local`, each process goes on from what it last saw of the key, or from a full key: n processes may allow n times the limit, and the store counts nothing of it. `Require` and `Wait` hide the failure; decisions have it in `FailedOpen` and `FailedLocal`. The store's `Start` finds one that is broken from the beginning.",
 	accepts:   "`closed`, `open` or `local`",
 	absent:    "that of `defaults`, or `closed`",
 	example:   "open",

@@ -12,8 +12,8 @@ import (
 
 var overridesField = limitField{
 	name: "overrides", synonyms: []string{"override", "maxoverride"},
-	about:   "Lets operators block keys, and give them other numbers, at most these, while the program runs. `{}` allows numbers within those of the limit.",
-	more:    "In force is a block of the limit or the key, else the override of the key, else that of the whole limit, else the exception of the key, else the plan.",
+	about:   "Lets operators, while the program runs, block keys and give them other numbers up to these. `{}` allows numbers within those of the limit.",
+	more:    "The first of these is in force: a block of the limit or the key, the override of the key, the override of the whole limit, the exception of the key, the plan.",
 	accepts: "a map with any of `rate`, `capacity` and `maxReserved`",
 	absent:  "no overrides or blocks",
 	example: "{rate: 5_000, capacity: 10_000}",

@@ -17,7 +17,7 @@ import (
 
 var penaltyField = limitField{
 	name: "penalty", synonyms: []string{"ban", "bantime", "lockout", "cooldown", "blockduration", "mitigationtimeout", "penalties"},
-	about:      "How long all requests for a key are denied after one was denied for lack of tokens. In a list, each is that of the next penalty, and the last one is repeated, until there was none for `forgive`.",
+	about:      "How long all requests for a key are denied after one was denied for lack of tokens, at least until the next token is due. A list is for the first penalty, the second, and so on; the last repeats.",
 	more:       "A denied `Allow`, `AllowN`, `AllowUpTo` or `Require` starts it, and the first try of `Wait`, but no `Check`, no count that can never fit, and no request that only another limit of its call has denied.",
 	accepts:    fmt.Sprintf("a duration, or a list of up to %d; or a map with one of these or `%s` for each plan; not with `shards`, `lease` and `maxReserved`", runtime.MaxPenaltySteps, penaltyOff),
 	absent:     "none",
@@ -34,7 +34,7 @@ var penaltyField = limitField{
 
 var forgiveField = lengthOf(func(p *runtime.Policy) *time.Duration { return &p.Penalty.Forgive }, limitField{
 	name: "forgive", synonyms: []string{"forgiven", "forgiveafter", "forget"},
-	about:   "How long after the end of a `penalty` the next one is a first one again.",
+	about:   "How long after the end of a `penalty`, without another one, its list begins again.",
 	accepts: "a duration, as for `period`; only with a list of penalties",
 	absent:  "10 times the last penalty of the list",
 	example: "1d",

@@ -18,7 +18,7 @@ import (
 var plansField = fileField{
 	name: "plans", synonyms: []string{"plan", "tiers", "tier"},
 	about:     "The plans of your customers. `rate`, `capacity`, `hold`, `maxReserved`, `penalty` and, for a token bucket, `period` may be a map with a value for each. The method of such a limit takes the plan as its last parameter.",
-	more:      "Every such map names every plan; one with the rate `unlimited` or 0 is left out of the others. A key has one count, whatever its plan.",
+	more:      "Each map has every plan, except that a plan whose rate is `unlimited` or 0 has no other numbers. A key has one count, whatever its plan.",
 	accepts:   "a list of names: each begins with a letter and has letters, digits, and single dashes or underscores between them",
 	absent:    "limits are the same for all callers",
 	example:   "[free, pro]",

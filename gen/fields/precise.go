@@ -13,7 +13,7 @@ import (
 
 var preciseField = limitField{
 	name: "precise", synonyms: []string{"exact", "strict"},
-	about:      "Whether a sliding window is exact: never more than `rate` in any period, wherever it begins, because each token is available again exactly a `period` after it was taken.",
+	about:      "Whether a sliding window is exact: a token comes back a `period` after it was taken, so no period has more than `rate`.",
 	more:       "Above a `rate` of 1,000, a token comes back up to a thousandth of the `period` later.",
 	accepts:    "`true` or `false`; `true` only for a sliding window without `start`, `shards` and `lease`",
 	absent:     "`false`",

@@ -19,7 +19,7 @@ import (
 
 var prioritiesField = limitField{
 	name: "priorities", synonyms: []string{"priority", "classes", "headroom"},
-	about:   "Classes of requests that share one count, each with the part of the capacity that it leaves to those that leave less. The method takes the class as its last parameter.",
+	about:   "Classes of requests that share one count. A class with 30% cannot take the last 30% of the capacity. The method takes the class as its last parameter.",
 	accepts: "a map of names with percentages from `0%` to `99%`, of which one is `0%`; not with a `lease` or a `penalty`, for `in flight` or with `precise`",
 	absent:  "all requests are alike",
 	example: "{interactive: 0%, batch: 30%}",

@@ -23,7 +23,7 @@ var startField = limitField{
 	about:     "When windows begin: at an instant and every period before and after it; at an offset from 0:00 UTC on 1 January 1970; or, for a fixed window, at each key's `first use`. Not for a token bucket.",
 	more:      startMore,
 	accepts:   "an RFC 3339 instant, a duration, or `first use`; for calendar units, such as `15th`, `monday`, `april 6th`, `06:00`, `anniversary`",
-	absent:    "a fixed offset derived from the key; for calendar units, midnight of their first day",
+	absent:    "each key has a fixed offset of its own; for calendar units, midnight of their first day",
 	example:   "8h",
 	schema:    startSchema,
 	read:      (*parser).readStart,

@@ -17,7 +17,7 @@ import (
 
 var warnField = limitField{
 	name: "warn", synonyms: []string{"warnat", "warnings", "warning", "alert", "alerts", "alertat", "notify", "notifyat", "threshold", "thresholds", "softlimit"},
-	about:     "Parts of the capacity in force at which the limit warns. The request after which such a part is used, and before which less was, has it as `Crossed` in its decision; `limiter.OnWarn`, observers and a metric have it too.",
+	about:     "Parts of the capacity in force at which the limit warns. The request that passes such a part has it as `Crossed` in its decision; `limiter.OnWarn`, observers and a metric have it too.",
 	accepts:   fmt.Sprintf("a percentage from 1%% to 100%%, or a list of up to %d, the smallest first; not with capacity 0", runtime.MaxThresholds),
 	absent:    "none",
 	example:   "[80%, 100%]",
