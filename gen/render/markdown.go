@@ -285,12 +285,5 @@ func valueCell(c diff.Change, side diff.Side) string {
 	return code(text)
 }
 
-func numberCell(n review.Number, value *int64) string {
-	if value == nil {
-		return ""
-	}
-	return n.Format(value)
-}
-
 // code returns text from a file as code on one line.
 func code(text string) string { return printable.Code(strings.Join(strings.Fields(text), " ")) }

@@ -6,7 +6,7 @@
 //
 // If a process is killed, the tokens that it has reported as taken stay taken. The database is in WAL mode with
 // synchronous NORMAL: if the machine itself loses power, the counts of the last moments may be lost, so that
-// limits repeat these moments. In exchange a decision costs ten or twenty microseconds, not a disk flush. That is
+// limits repeat these moments. In exchange a decision costs some tens of microseconds, not a disk flush. That is
 // the default because a machine without power admits no requests, and after it restarts the limits apply again; for
 // counts that must survive even that, set the limit's durability to full.
 //

@@ -1,0 +1,40 @@
+package render
+
+import (
+	"strings"
+
+	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
+	"github.com/ratelimitgen/ratelimitgen/gen/review"
+)
+
+// Parts is what changes of a subject, for pages with tables.
+type Parts struct {
+	Risks []string
+	// Changes and Numbers are rows: what it is of, before, after, and the class or the ratio. Numbers are for a Holder, such as
+	// "one userID".
+	Changes, Numbers [][]string
+	Holder           string
+	Notes            []review.Note
+	SQL              []review.Statement
+}
+
+// PartsOf returns what changes of a subject.
+func PartsOf(s *review.Subject) *Parts {
+	p := &Parts{Holder: words.Holder(s.Per), Notes: s.Notes, SQL: s.SQL}
+	for _, k := range s.Risks {
+		p.Risks = append(p.Risks, riskInWords(s, k))
+	}
+	for _, f := range s.Findings {
+		for _, c := range f.Changes {
+			field := review.Planned(c.Plan, c.Field)
+			if c.Field == "" {
+				field = strings.TrimSuffix(review.Planned(c.Plan, ""), ": ")
+			}
+			p.Changes = append(p.Changes, []string{field, shortValue(c.Change, c.Old), shortValue(c.Change, c.New), endOf(f, c)})
+		}
+	}
+	for _, n := range s.ShownNumbers() {
+		p.Numbers = append(p.Numbers, []string{n.Label(), numberCell(n, n.Old), numberCell(n, n.New), n.Ratio()})
+	}
+	return p
+}
