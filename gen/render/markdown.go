@@ -86,19 +86,6 @@ func markdownTable(r *review.Review, o Options) string {
 	return out.String()
 }
 
-// fieldCell names what a change is of: a field, or all of a plan, a group or a limit.
-func fieldCell(s *review.Subject, c diff.Change) string {
-	switch {
-	case c.Field != "":
-		return code(review.Planned(c.Plan, c.Field))
-	case c.Plan != "":
-		return "plan"
-	case s.Group != "":
-		return "group"
-	}
-	return "limit"
-}
-
 // markdownRisks lists the risks as an alert, which GitHub does not fold.
 func markdownRisks(r *review.Review) string {
 	lines := risksOf(r, code)
@@ -271,6 +258,14 @@ func markdownDetails(s *review.Subject, draw, sqlAbove bool) string {
 	}
 	out.WriteString("\n</details>\n")
 	return out.String()
+}
+
+// fieldCell returns what a change is of, a field as code.
+func fieldCell(s *review.Subject, c diff.Change) string {
+	if c.Field != "" {
+		return code(fieldName(s, c))
+	}
+	return fieldName(s, c)
 }
 
 // valueCell returns a value from a file as code, and words for a default as they are.

@@ -1,8 +1,6 @@
 package render
 
 import (
-	"strings"
-
 	"github.com/ratelimitgen/ratelimitgen/gen/internal/words"
 	"github.com/ratelimitgen/ratelimitgen/gen/review"
 )
@@ -26,11 +24,7 @@ func PartsOf(s *review.Subject) *Parts {
 	}
 	for _, f := range s.Findings {
 		for _, c := range f.Changes {
-			field := review.Planned(c.Plan, c.Field)
-			if c.Field == "" {
-				field = strings.TrimSuffix(review.Planned(c.Plan, ""), ": ")
-			}
-			p.Changes = append(p.Changes, []string{field, shortValue(c.Change, c.Old), shortValue(c.Change, c.New), endOf(f, c)})
+			p.Changes = append(p.Changes, []string{fieldName(s, c.Change), shortValue(c.Change, c.Old), shortValue(c.Change, c.New), endOf(f, c)})
 		}
 	}
 	for _, n := range s.ShownNumbers() {

@@ -287,3 +287,16 @@ func numberCell(n review.Number, value *int64) string {
 	}
 	return n.Format(value)
 }
+
+// fieldName names what a change is of: a field, or all of a plan, a group or a limit.
+func fieldName(s *review.Subject, c diff.Change) string {
+	switch {
+	case c.Field != "":
+		return review.Planned(c.Plan, c.Field)
+	case c.Plan != "":
+		return "plan"
+	case s.Group != "":
+		return "group"
+	}
+	return "limit"
+}
