@@ -144,13 +144,13 @@ func (w goneWorker) call() {
 				w.hold(s)
 			}
 			if r, ok := ds.Settlement(1); ok {
-				w.gaveBack(r.Cancel(context.Background()))
+				w.gaveBack(again(r.Cancel))
 			}
 		}
 	default:
 		var r *limiter.Reservation
 		if r, err = w.limit.Reservable(goneReserved, w.own).ReserveN(ctx, 50); err == nil && r.Allowed {
-			w.gaveBack(r.Cancel(context.Background()))
+			w.gaveBack(again(r.Cancel))
 		}
 	}
 	switch {
@@ -170,7 +170,7 @@ func (w goneWorker) hold(s *limiter.Slot) {
 	w.write(goneEvent{What: "acquired", Fence: s.Fence, At: s.TakenAt.UnixNano()})
 	time.Sleep(rand.N(5 * time.Millisecond))
 	w.write(goneEvent{What: "releasing", Fence: s.Fence})
-	err := s.Release(context.Background())
+	err := again(s.Release)
 	if held := time.Since(s.TakenAt); errors.Is(err, runtime.ErrSlotLost) {
 		if held > s.Policy.Hold-holdTolerance {
 			return // on a slow machine, the hold has ended
@@ -183,6 +183,18 @@ func (w goneWorker) hold(s *limiter.Slot) {
 // holdTolerance is by how much the ends of holds may differ by the clock of the host from those by the clock of the store,
 // which processes know within a few milliseconds.
 const holdTolerance = 100 * time.Millisecond
+
+// again gives back what a caller has got, and tries again if the database has not answered in time: on a slow machine, one
+// call for the row for which all others compete may wait longer than that. A try without an answer may have succeeded.
+func again(giveBack func(context.Context) error) error {
+	err := giveBack(context.Background())
+	for tries := 0; tries < 5 && errors.Is(err, context.DeadlineExceeded); tries++ {
+		if err = giveBack(context.Background()); errors.Is(err, runtime.ErrSlotLost) || errors.Is(err, runtime.ErrNotReserved) {
+			return nil
+		}
+	}
+	return err
+}
 
 func (w goneWorker) gaveBack(err error) {
 	if err != nil {
