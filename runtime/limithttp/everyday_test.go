@@ -1,6 +1,7 @@
 package limithttp_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -115,4 +116,38 @@ func TestClientSeesFourFifths(t *testing.T) {
 		list = append(list, response.Header().Get("RateLimit"))
 	}
 	require.Equal(t, []string{`"signUp";r=4;t=3597`, `"signUp";r=3;t=3597`, `"signUp";r=2;t=3597`, `"signUp";r=1;t=3597`, `"signUp";r=0;t=3597`}, list)
+}
+
+// A usage page shows when a quota comes back to people: in the zone of the limit or of the customer, also while the key is
+// blocked, when there is no instant.
+func TestHintsHaveTheZoneOfTheQuota(t *testing.T) {
+	tokyo, err := time.LoadLocation("Asia/Tokyo")
+	require.NoError(t, err)
+	now := time.Date(2026, time.March, 12, 12, 0, 0, 0, time.UTC)
+	limits := limiter.New(&memstore.Store{Clock: func() time.Time { return now }})
+	month := func(name string, c runtime.Calendar, mode runtime.Mode) *runtime.Policy {
+		return &runtime.Policy{Name: name, Kind: runtime.FixedWindow, Rate: 10, Capacity: 10, Period: c.Period(), Calendar: c, Mode: mode}
+	}
+	berlin := runtime.Calendar{Unit: runtime.Month, Zone: "Europe/Berlin"}
+	own := runtime.Calendar{Unit: runtime.Month, ZonePerKey: true}
+	key := runtime.KeyOf(runtime.Int(7))
+	h := limithttp.New(limits, limithttp.Options{})
+	hints := h.Hints(func(*http.Request) ([]limiter.Item, error) {
+		return []limiter.Item{
+			limits.Limit(month("limit", berlin, runtime.ModeEnforce), key),
+			limits.Limit(month("key", own, runtime.ModeEnforce), key.In(tokyo)),
+			limits.Limit(month("blocked", berlin, runtime.ModeBlock), key),
+		}, nil
+	})
+	w := httptest.NewRecorder()
+	hints.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	var got struct {
+		Limits []struct{ Limit, Zone, ResetAt string }
+	}
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
+	require.Equal(t, []struct{ Limit, Zone, ResetAt string }{
+		{"limit", "Europe/Berlin", "2026-04-01T00:00:00+02:00"},
+		{"key", "Asia/Tokyo", "2026-04-01T00:00:00+09:00"},
+		{"blocked", "Europe/Berlin", ""},
+	}, got.Limits)
 }

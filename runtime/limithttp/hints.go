@@ -101,12 +101,12 @@ func hintOf(d *runtime.Decision, resetAt time.Time) Hint {
 	h := Hint{
 		Limit: d.Limit, Kind: p.Kind.String(), Precise: p.Precise, Unlimited: unlimited(p), Rate: p.Rate, Period: p.Period.Seconds(), Capacity: p.Full(),
 		Value: d.Value, Remaining: d.Remaining,
-		FullAfter: d.FullAfter.Seconds(), ResetAfter: d.ResetAfter.Seconds(),
+		FullAfter: d.FullAfter.Seconds(), ResetAfter: d.ResetAfter.Seconds(), Zone: p.Calendar.Zone,
 	}
 	if d.BlockedFor == 0 {
 		h.Used = p.Inside().Used(d.Value)
 	}
-	if h.ResetAt = resetAt.Round(time.Second); p.Calendar.Unit > 0 {
+	if h.ResetAt = resetAt.Round(time.Second); p.Calendar.ZonePerKey && !resetAt.IsZero() {
 		h.Zone = resetAt.Location().String()
 	}
 	if wait := deniedFor(d); wait > 0 || p.Inside().Zero() {

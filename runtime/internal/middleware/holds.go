@@ -8,7 +8,8 @@ import (
 	"github.com/ratelimitgen/ratelimitgen/runtime"
 )
 
-// Times is how long requests have held slots recently: a moving average for each limit. The zero Times has none.
+// Times estimates how soon a slot is free: long before a hold ends, if requests usually release theirs earlier. It is how
+// long requests have held slots recently, a moving average for each limit. The zero Times has none.
 type Times struct {
 	mu   sync.Mutex
 	mean map[string]time.Duration
