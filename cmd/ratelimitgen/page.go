@@ -135,7 +135,7 @@ func (a *pageArgs) record(s streams, p *page.Page) (*page.Recording, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		return trace.NewReader(s.progress.of(text)), text.Close, nil
+		return trace.NewReader(s.progress.watch(text)), text.Close, nil
 	}, faults.add)
 }
 

@@ -40,8 +40,8 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// of returns a reader of a file that shows how much of it was read.
-func (p *progress) of(file io.ReadCloser) io.ReadCloser {
+// watch returns a reader of a file that shows how much of it was read.
+func (p *progress) watch(file io.ReadCloser) io.ReadCloser {
 	if p == nil {
 		return file
 	}
@@ -79,7 +79,7 @@ func (p *progress) end() {
 	}
 }
 
-// watched is a file whose reading is shown.
+// watched is a file that reports each read to a progress.
 type watched struct {
 	io.ReadCloser
 	by *progress

@@ -23,7 +23,7 @@ func TestProgressIsShownOfWhatTakesLong(t *testing.T) {
 	var shown bytes.Buffer
 	clock := storetest.NewClock()
 	p := &progress{w: &shown, now: clock.Now}
-	text := p.of(file)
+	text := p.watch(file)
 	read := func(bytes int, took time.Duration) string {
 		defer shown.Reset()
 		clock.Add(took)
@@ -41,7 +41,7 @@ func TestProgressIsShownOfWhatTakesLong(t *testing.T) {
 
 	shown.Reset()
 	p = &progress{w: &shown, now: clock.Now}
-	text = p.of(io.NopCloser(strings.NewReader(strings.Repeat("x", 3<<20))))
+	text = p.watch(io.NopCloser(strings.NewReader(strings.Repeat("x", 3<<20))))
 	require.Equal(t, "\r2 MB read, 3s\x1b[K", read(2<<20, 3*time.Second), "the size of a pipe is not known")
 	p.end()
 	require.Equal(t, "\r\x1b[K", shown.String())
@@ -53,5 +53,5 @@ func TestProgressIsOnTerminalsOnly(t *testing.T) {
 	require.NoError(t, err)
 	defer file.Close()
 	require.Nil(t, progressOn(file))
-	require.Same(t, file, progressOn(file).of(file))
+	require.Same(t, file, progressOn(file).watch(file))
 }

@@ -250,7 +250,7 @@ func (a *simulateArgs) requests(s streams, c *sim.Comparison) (requests, error) 
 	if err := a.mapping.Check(c.Units()); err != nil {
 		return nil, usagef("-map: %v", err)
 	}
-	in := trace.NewReader(s.progress.of(text))
+	in := trace.NewReader(s.progress.watch(text))
 	in.Default, in.DefaultPlan, in.Only = a.limit, a.plan, a.limit
 	in.Map, in.Late = a.mapping, a.late
 	c.Prepare(in)

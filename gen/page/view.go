@@ -182,7 +182,7 @@ func (p *Page) legend() (list []legendEntry) {
 
 func changes(r *review.Review) (list []changeView) {
 	for _, s := range r.BySeverity() {
-		c := changeView{Name: render.NameOf(s), Classes: review.ClassList(s.Classes()), Risks: render.PartsOf(s).Risks}
+		c := changeView{Name: render.NameOf(s), Classes: review.ClassList(s.Classes()), Risks: render.RisksOf(s)}
 		switch {
 		case s.Group != "" && s.New != (diag.Pos{}):
 			c.Link = groupID(s.Group)

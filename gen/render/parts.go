@@ -18,10 +18,7 @@ type Parts struct {
 
 // PartsOf returns what changes of a subject.
 func PartsOf(s *review.Subject) *Parts {
-	p := &Parts{Holder: words.Holder(s.Per), Notes: s.Notes, SQL: s.SQL}
-	for _, k := range s.Risks {
-		p.Risks = append(p.Risks, riskInWords(s, k))
-	}
+	p := &Parts{Holder: words.Holder(s.Per), Risks: RisksOf(s), Notes: s.Notes, SQL: s.SQL}
 	for _, f := range s.Findings {
 		for _, c := range f.Changes {
 			p.Changes = append(p.Changes, []string{fieldName(s, c.Change), shortValue(c.Change, c.Old), shortValue(c.Change, c.New), endOf(f, c)})

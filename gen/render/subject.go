@@ -60,14 +60,19 @@ func risksOf(r *review.Review, form func(name string) string) (lines []string) {
 		}
 	}
 	for _, s := range all[:min(most, len(all))] {
-		for _, k := range s.Risks {
-			lines = append(lines, form(NameOf(s))+": "+riskInWords(s, k))
+		for _, risk := range RisksOf(s) {
+			lines = append(lines, form(NameOf(s))+": "+risk)
 		}
 	}
 	if more := len(all) - most; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %s more, below", words.Count(int64(more), "limit")))
 	}
 	return lines
+}
+
+// RisksOf returns what nobody should miss of a subject, a text each.
+func RisksOf(s *review.Subject) []string {
+	return words.Of(s.Risks, func(k review.Risk) string { return riskInWords(s, k) })
 }
 
 // riskInWords says what happens, and whether SQL averts it.

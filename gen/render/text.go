@@ -215,8 +215,8 @@ func cutWords(list []string, most int) (short []string) {
 
 // LinesOf returns the risks, changes, numbers, notes and statements of the subject, one line each, however long.
 func LinesOf(s *review.Subject) (lines []string) {
-	for _, k := range s.Risks {
-		lines = append(lines, "risk: "+riskInWords(s, k)+".")
+	for _, risk := range RisksOf(s) {
+		lines = append(lines, "risk: "+risk+".")
 	}
 	for _, f := range s.Findings {
 		for _, c := range f.Changes {
