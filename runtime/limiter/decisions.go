@@ -47,9 +47,9 @@ func (ds Decisions) Key(i int) runtime.Key {
 }
 
 // ResetAt returns when the current window of an item ends, as [runtime.Balance] has it: by the clock of the store, in the
-// zone of the windows. It is the zero time for an item without windows, and if there is no item i.
+// zone of the windows. It is the zero time for an item without windows, if DecidedAt is zero, and if there is no item i.
 func (ds Decisions) ResetAt(i int) time.Time {
-	if !ds.has(i) || ds.Each[i].ResetAfter == 0 {
+	if !ds.has(i) || ds.Each[i].ResetAfter == 0 || ds.DecidedAt.IsZero() {
 		return time.Time{}
 	}
 	return ds.DecidedAt.Add(ds.Each[i].ResetAfter).In(zoneOf(&ds.requests[i]))

@@ -148,3 +148,22 @@ func TestResetAtIsInTheZoneOfTheWindow(t *testing.T) {
 	bucket := must(limits.All(t.Context(), limits.Limit(bucket("bucket", 10), runtime.Key{})))
 	assert.Zero(t, bucket.ResetAt(0))
 }
+
+// undated is a store that does not say when it has decided, as for leased tokens.
+type undated struct{ runtime.Store }
+
+func (u undated) Do(ctx context.Context, calls []runtime.Call) ([]runtime.Answer, error) {
+	answers, err := u.Store.Do(ctx, calls)
+	for i := range answers {
+		answers[i].At = 0
+	}
+	return answers, err
+}
+
+func TestResetAtOfAnAnswerWithoutATime(t *testing.T) {
+	hourly := &runtime.Policy{Name: "hourly", Kind: runtime.FixedWindow, Rate: 10, Capacity: 10, Period: time.Hour}
+	limits := limiter.New(undated{&memstore.Store{}})
+	ds := must(limits.All(t.Context(), limits.Limit(hourly, runtime.Key{})))
+	assert.Positive(t, ds.Each[0].ResetAfter)
+	assert.Zero(t, ds.ResetAt(0))
+}
